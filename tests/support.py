@@ -70,7 +70,7 @@ class Client:
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
-        """One request; a `bytes` body is sent as it is, anything else as JSON. `path` is percent-encoded already."""
+        """One request; a `bytes` body goes as it is, anything else as JSON; `path` is percent-encoded."""
         url = self.url + path
         if query:
             url += "?" + urllib.parse.urlencode(query)
@@ -84,10 +84,10 @@ class Client:
         request = urllib.request.Request(url, data=data, headers=sent, method=method)
         try:
             with urllib.request.urlopen(request, timeout=self.timeout) as answer:
-                return _reply(answer.status, answer.headers, answer.read())
+                return _reply(answer.status, dict(answer.headers), answer.read())
         except urllib.error.HTTPError as error:
             with error:
-                return _reply(error.code, error.headers, error.read())
+                return _reply(error.code, dict(error.headers), error.read())
 
     def execute(
         self, code: str, state: str = "initial", new: str | None = None, **fields: Any
@@ -225,13 +225,13 @@ class Server:
         return code
 
     def stop(self, sig: int = signal.SIGTERM, timeout: float = 10) -> int:
-        """Ends the server by a signal and gives its exit code; see `check_gone` for what must be gone then."""
+        """Ends the server by a signal and gives its exit code; `check_gone` says what must be gone then."""
         if self.process.poll() is None:
             self.process.send_signal(sig)
         return self.wait(timeout)
 
     def check_gone(self, timeout: float = 3) -> None:
-        """Fails unless nothing of the server is left within `timeout` seconds: no process, no temporary file."""
+        """Fails unless, within `timeout` seconds, no process and no temporary file of the server is left."""
         deadline = time.monotonic() + timeout
         while (left := self.processes()) and time.monotonic() < deadline:
             psutil.wait_procs(left, timeout=0.05)
