@@ -1,0 +1,140 @@
+"""What waits for the answers to one message that was sent to a kernel."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from bridge.pool.wire import Message
+
+log = logging.getLogger(__name__)
+
+END_OF_FILE = "\x04"
+"""The input_reply value that makes `input()` raise EOFError (ipykernel, `Kernel._input_request`)."""
+
+OnIopub = Callable[[Message], None]
+OnInput = Callable[[str, bool], "str | None"]
+Answer = Callable[[Message, str], None]
+
+
+class Execution:
+    """One execute_request under way, or any other request that ends with a reply and an idle status.
+
+    `reply` is the content of the reply once it has come, `died` how the kernel ended if that came first.
+    `receive` and `lost` are called by the kernel's channel thread alone.
+    """
+
+    def __init__(self, msg_id: str, on_iopub: OnIopub, on_input: OnInput, answer: Answer) -> None:
+        self.msg_id = msg_id
+        self.reply: dict[str, Any] | None = None
+        self.died: str | None = None
+        self._on_iopub = on_iopub
+        self._on_input = on_input
+        self._answer = answer
+        self._idle = False
+        self._ended = threading.Event()
+
+    def wait(self, timeout: float | None) -> bool:
+        """True once the execution has ended: its own reply and its own idle have come, or the kernel died.
+
+        False when `timeout` seconds (None: without limit, the kernel's death ends it) have gone by before.
+        """
+        return self._ended.wait(timeout)
+
+    def receive(self, channel: str, message: Message) -> bool:
+        """Takes one message that answers this one; True when it was the last one to wait for."""
+        if channel == "iopub":
+            self._publish(message)
+        elif channel == "stdin":
+            # A thread of its own: whoever answers may take their time, and output must flow meanwhile.
+            name = f"input-{self.msg_id[-12:]}"
+            threading.Thread(target=self._ask, args=(message,), name=name, daemon=True).start()
+        elif channel == "shell":
+            self.reply = message["content"]
+        if self.reply is not None and self._idle:
+            self._ended.set()
+            return True
+        return False
+
+    def lost(self, reason: str) -> None:
+        """The kernel is gone; what has not come will not come."""
+        self.died = reason
+        self._ended.set()
+
+    def _publish(self, message: Message) -> None:
+        if message["msg_type"] == "status" and message["content"].get("execution_state") == "idle":
+            self._idle = True
+        try:
+            self._on_iopub(message)
+        except Exception:  # the listener's fault must not end the thread that reads for everybody
+            log.exception("a listener failed on a %s message", message["msg_type"])
+
+    def _ask(self, request: Message) -> None:
+        content = request["content"]
+        try:
+            value = self._on_input(str(content.get("prompt", "")), bool(content.get("password", False)))
+        except (
+            Exception
+        ):  # a cell that waits for ever would be worse than one that meets the end of its input
+            log.exception("the source of input lines failed; the cell gets the end of file")
+            value = None
+        self._answer(request, END_OF_FILE if value is None else value)
+
+
+class Request:
+    """One message of ours under way whose reply alone is waited for.
+
+    `receive` and `lost` are called by the kernel's channel thread alone.
+    """
+
+    def __init__(self) -> None:
+        self.reply: Message | None = None
+        self.died: str | None = None
+        self._ended = threading.Event()
+
+    def wait(self, timeout: float) -> bool:
+        """True once the reply has come or the kernel died; False after `timeout` seconds."""
+        return self._ended.wait(timeout)
+
+    def receive(self, channel: str, message: Message) -> bool:
+        """Takes one message that answers this one; True when it is the reply."""
+        if channel != "shell":
+            return False
+        self.reply = message
+        self._ended.set()
+        return True
+
+    def lost(self, reason: str) -> None:
+        """The kernel is gone; there will be no reply."""
+        self.died = reason
+        self._ended.set()
+
+
+class Greeting:
+    """A kernel_info_request to a kernel that may not be there yet: its reply, and whether iopub is heard.
+
+    `receive` and `lost` are called by the kernel's channel thread alone.
+    """
+
+    def __init__(self) -> None:
+        self.info: dict[str, Any] | None = None
+        self.died: str | None = None
+        self.replied = threading.Event()
+        self.heard = threading.Event()
+
+    def receive(self, channel: str, message: Message) -> bool:
+        """Takes one message that answers this one; never the last, the owner forgets it."""
+        if channel == "shell":
+            self.info = message["content"]
+            self.replied.set()
+        elif channel == "iopub":
+            self.heard.set()
+        return False
+
+    def lost(self, reason: str) -> None:
+        """The kernel is gone; there will be no reply."""
+        self.died = reason
+        self.replied.set()
+        self.heard.set()

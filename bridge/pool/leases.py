@@ -1,0 +1,149 @@
+"""Who gets which kernel, and which kernels to start or end: decisions alone, no threads and no processes."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+WORST = 1e308
+"""What an infinite rank counts for on a never-used kernel: it may always be used, else a wait had no end."""
+
+
+class Seat(Protocol):
+    """What a decision needs to know of a kernel."""
+
+    id: str
+    used: bool
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be handed out."""
+        ...
+
+
+K = TypeVar("K", bound=Seat)
+
+
+@dataclass(eq=False, slots=True)
+class Waiter(Generic[K]):
+    """One request for a kernel; `settled` is set when `kernel` or `error` is."""
+
+    rank: Callable[[K], float] | None = None
+    fresh: bool = False
+    only: str | None = None
+    kernel: K | None = None
+    was_used: bool = False
+    error: BaseException | None = None
+    settled: threading.Event = field(default_factory=threading.Event)
+
+    def fail(self, error: BaseException) -> None:
+        """Ends the wait with an error."""
+        self.error = error
+        self.settled.set()
+
+
+class Leases(Generic[K]):
+    """The kernels of a pool and those who wait for one, in the order they came.
+
+    At most `size` kernels are leased at once and at most `size` are kept that were ever used; one that never
+    was is kept beside them. `idle` is in the order of the last release, `starting` counts those on their way.
+    The caller holds a lock around every method.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.idle: list[K] = []
+        self.leased: dict[str, K] = {}
+        self.waiting: list[Waiter[K]] = []
+        self.starting = 0
+
+    def match(self) -> None:
+        """Gives kernels to those who wait, first come first served; an only-waiter holds up nobody."""
+        for waiter, slot in self._in_line():
+            if not slot:
+                continue
+            try:
+                kernel = self._choose(waiter)
+            except Exception as error:  # a rank of the caller's: the fault is its own, not the next one's
+                self.waiting.remove(waiter)
+                waiter.fail(error)
+                continue
+            if kernel is not None:
+                self.waiting.remove(waiter)
+                self.idle.remove(kernel)
+                self.leased[kernel.id] = kernel
+                waiter.kernel, waiter.was_used = kernel, kernel.used
+                kernel.used = True
+                waiter.settled.set()
+
+    def starved(self) -> list[Waiter[K]]:
+        """Those whose turn it is and whom no idle kernel serves (after `match`): a new one has to start."""
+        return [waiter for waiter, slot in self._in_line() if slot]
+
+    def wanted(self) -> int:
+        """How many kernels to start now: one for each who is starved, else one at a time up to `size` + 1."""
+        starved = len(self.starved())
+        if starved > self.starting:
+            return starved - self.starting
+        total = len(self.idle) + len(self.leased) + self.starting
+        return 1 if self.starting == 0 and total <= self.size else 0
+
+    def surplus(self) -> list[K]:
+        """The idle kernels to end, least recently used first; they are no longer idle then."""
+        used = [kernel for kernel in self.idle if kernel.used]
+        too_many_used = len(used) + len(self.leased) - self.size
+        too_many = len(self.idle) + len(self.leased) + self.starting - (self.size + 1)
+        ending = used[: max(0, too_many_used, too_many)]
+        for kernel in ending:
+            self.idle.remove(kernel)
+        return ending
+
+    def hopeless(self) -> list[Waiter[K]]:
+        """Those who wait in vain when no kernel can be started: no leased one will come back for them."""
+        starved = self.starved()
+        lost = [waiter for waiter in self.waiting if waiter.fresh or not self.leased]
+        return [waiter for waiter in lost if waiter in starved or not (self.idle or self.leased)]
+
+    def give_back(self, kernel: K) -> bool:
+        """Takes a leased kernel back; whether it is idle now (False: it is dead, or was not leased)."""
+        if self.leased.pop(kernel.id, None) is None or not kernel.alive:
+            return False
+        self.idle.append(kernel)
+        return True
+
+    def drop(self, kernel: K) -> None:
+        """Forgets a kernel that died while idle; a leased one stays until it is given back."""
+        if kernel in self.idle:
+            self.idle.remove(kernel)
+
+    def _in_line(self) -> list[tuple[Waiter[K], bool]]:
+        """Everyone in order, with whether a place is free for them.
+
+        Whoever waits for a new kernel keeps their place, so that later ones do not starve them; whoever waits
+        for a kernel that is leased takes none, for theirs comes free with it.
+        """
+        free = self.size - len(self.leased)
+        line = []
+        for waiter in self.waiting:
+            tied = waiter.only is not None and waiter.only in self.leased and self.leased[waiter.only].alive
+            line.append((waiter, free > 0 and not tied))
+            free -= not tied
+        return line
+
+    def _choose(self, waiter: Waiter[K]) -> K | None:
+        """The idle kernel for this waiter: theirs, else the lowest rank, a used one before a new one."""
+        usable = [kernel for kernel in self.idle if kernel.alive and not (waiter.fresh and kernel.used)]
+        best: K | None = None
+        best_key = (math.inf, False)
+        for kernel in reversed(usable):  # among equals the one released last: its memory is warm
+            if kernel.id == waiter.only:
+                return kernel
+            rank = waiter.rank(kernel) if waiter.rank is not None and not waiter.fresh else 0.0
+            if not kernel.used:
+                rank = min(rank, WORST)
+            if rank < math.inf and (best is None or (rank, not kernel.used) < best_key):
+                best, best_key = kernel, (rank, not kernel.used)
+        return best
