@@ -1,0 +1,112 @@
+"""The tables of a home's database, their version, and the creation and checking of the file."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from bridge.errors import HomeDamaged, HomeTooNew
+
+VERSION = 1
+APPLICATION_ID = 0x42726467  # "Brdg" in the file's header: a database of ours
+
+# Row numbers are never used twice (AUTOINCREMENT): caches in several processes go by them.
+# Names are BLOBs because a name may hold a lone surrogate, which SQLite's TEXT cannot.
+DDL = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+
+CREATE TABLE workspaces (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name BLOB NOT NULL UNIQUE,
+    labelled INTEGER NOT NULL,
+    created REAL NOT NULL,              -- seconds since the epoch, as `used`
+    used REAL NOT NULL
+);
+CREATE TABLE opened (                   -- who has which workspace open
+    owner TEXT NOT NULL, workspace INTEGER NOT NULL, PRIMARY KEY (owner, workspace)
+) WITHOUT ROWID;
+
+CREATE TABLE states (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    parent INTEGER,                     -- may name a state that is gone
+    created TEXT NOT NULL,
+    code INTEGER NOT NULL,              -- pieces.id
+    inputs INTEGER,                     -- inputs.id
+    info TEXT NOT NULL,                 -- JSON [[key, value] | [key], ...]; a lone key takes the next of `extra`
+    extra BLOB NOT NULL,                -- packed pieces.id, as the next two
+    units BLOB NOT NULL,
+    names BLOB NOT NULL,
+    bytes INTEGER NOT NULL
+);
+CREATE TABLE names (
+    place INTEGER PRIMARY KEY AUTOINCREMENT,
+    workspace INTEGER NOT NULL,
+    name BLOB NOT NULL,
+    state INTEGER NOT NULL,
+    UNIQUE (workspace, name)
+);
+CREATE INDEX names_state ON names (state);
+
+CREATE TABLE units (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    ident BLOB NOT NULL UNIQUE,         -- hash of all that follows
+    meta TEXT NOT NULL,                 -- JSON [key, digest, names, record, size]
+    data BLOB,
+    blobs TEXT                          -- addresses, one a line; NULL for none
+);
+CREATE INDEX units_blobs ON units (id) WHERE blobs IS NOT NULL;
+
+CREATE TABLE pieces (                   -- lists of units.id, of names, texts: whatever states share
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    ident BLOB NOT NULL UNIQUE,
+    body BLOB NOT NULL
+);
+
+CREATE TABLE inputs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    parent INTEGER,
+    code INTEGER NOT NULL,              -- pieces.id
+    created REAL NOT NULL
+);
+
+CREATE TABLE pins (owner TEXT NOT NULL, state INTEGER NOT NULL, PRIMARY KEY (owner, state)) WITHOUT ROWID;
+CREATE TABLE orphans (state INTEGER PRIMARY KEY);         -- states that lost their name
+CREATE TABLE doomed (address TEXT PRIMARY KEY) WITHOUT ROWID;    -- blobs that no unit needs any more
+
+CREATE TABLE cache (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL,
+    key BLOB NOT NULL,
+    value TEXT NOT NULL,
+    UNIQUE (kind, key)
+);
+"""
+
+
+def is_empty(connection: sqlite3.Connection) -> bool:
+    """Whether the database holds no tables: a new file, or one whose creation was cut short."""
+    return bool(connection.execute("SELECT COUNT(*) = 0 FROM sqlite_master").fetchone()[0])
+
+
+def create(connection: sqlite3.Connection, meta: dict[str, str | int]) -> None:
+    """Make all tables and record `meta`, in one transaction. The caller knows the file to be empty."""
+    # Both must precede the first table; freed pages can then be given back to the disk a few at a time.
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.executescript("BEGIN IMMEDIATE;" + DDL)
+    connection.executemany("INSERT INTO meta VALUES (?, ?)", [*meta.items(), ("epoch", 0)])
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute("COMMIT")
+
+
+def check(connection: sqlite3.Connection, path: str) -> dict[str, str | int]:
+    """What was recorded at creation. HomeDamaged for somebody else's database, HomeTooNew for a later version."""
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+        raise HomeDamaged(f"{path} is not a database of this program; nothing in it was changed")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > VERSION:
+        raise HomeTooNew(
+            f"{path} was written by a later version of this program"
+            f" (its format is {version}, this one reads up to {VERSION})"
+        )
+    return dict(connection.execute("SELECT key, value FROM meta").fetchall()) | {"version": version}

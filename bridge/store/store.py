@@ -1,0 +1,430 @@
+"""The store of a home: states by name, what they share, and who uses them. Knows bytes, no objects of the user."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import threading
+import time
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from bridge.errors import HomeDamaged, StoreError
+from bridge.store import workspaces as spaces
+from bridge.store.contents import NAMES, ROWS, TEXT, Contents, join_info, read_epoch, split_info
+from bridge.store.database import Database, Transaction, select_in
+from bridge.store.home import Home
+from bridge.store.housekeeping import Housekeeper
+from bridge.store.locks import Owner
+from bridge.store.manifest import (
+    Manifest,
+    State,
+    cut_names,
+    cut_rows,
+    pack,
+    timestamp,
+    to_bytes,
+    to_text,
+    unpack,
+)
+from bridge.store.pins import Pins
+from bridge.store.results import ResultCache
+from bridge.store.sweep import GRACE, Sweeper
+
+_log = logging.getLogger(__name__)
+
+_STATES_REMEMBERED = 128
+_STATES_ALWAYS_REMEMBERED = 4
+_BYTES_REMEMBERED = 256_000_000
+_LONG_LOG = 4_000_000  # bytes of write-ahead log that call for a checkpoint
+_STRAYS_AGE = 3600.0
+
+
+class Store:
+    """All states of one home, for any number of threads; any number of processes may have the home open.
+
+    Errors: HomeDamaged for what cannot be read, StoreError when a write is not possible (nothing is stored then, and
+    the store goes on working).
+    """
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.blobs = home.blobs
+        self._database = Database(home.database_path)
+        try:
+            self._owner = Owner(home.locks_path)
+        except OSError as error:
+            self._database.close()
+            raise StoreError(f"{home.locks_path} cannot be written: {error.strerror}") from error
+        self._contents = Contents(self.blobs)
+        self._pins = Pins(self._database, self._owner.id)
+        self._results = ResultCache(self._database)
+        self._sweeper = Sweeper(self._database, self.blobs, self._contents, self._pins, self._owner)
+        self._lock = threading.Lock()
+        self._states: OrderedDict[int, State] = OrderedDict()
+        self._log_path = f"{home.database_path}-wal"
+        self._housekeeper = Housekeeper(self._sweep_in_background, self._database.checkpoint)
+        if self._sweeper.has_work():
+            self._housekeeper.garbage()
+
+    # -- workspaces
+
+    def open_workspace(self, name: str | None) -> str:
+        """The name of the workspace, held open (it does not expire) until the store closes.
+
+        None is a new one, "last" the one used last (new if there is none); any other name is that one, made when
+        missing, and labelled from then on.
+        """
+        with self._database.write() as transaction:
+            chosen = spaces.last_name(transaction) if name == "last" else name
+            chosen = chosen or spaces.new_name(transaction)
+            row = spaces.use(transaction, chosen, labelled=name not in (None, "last"))
+            transaction.execute("INSERT OR IGNORE INTO opened VALUES (?, ?)", (self._owner.id, row))
+        return chosen
+
+    def workspaces(self) -> list[dict[str, Any]]:
+        """All workspaces, oldest first: name, labelled, created, used, states (a number), open (by a live process)."""
+        with self._database.read() as connection:
+            return spaces.describe(connection, self._owner.is_alive)
+
+    def expire_workspaces(self, retention_seconds: float, now: float) -> int:
+        """Remove unlabelled workspaces that nobody has open and that were not used for so long; gives how many."""
+        with self._database.write() as transaction:
+            removed = spaces.expire(transaction, now - retention_seconds, self._owner.is_alive)
+        if removed:
+            self._housekeeper.garbage()
+        return removed
+
+    # -- names and states
+
+    def names(self, workspace: str | None) -> list[str]:
+        """The workspace's state names, oldest first; for None or "*" those of all, as "workspace:name"."""
+        with self._database.read() as connection:
+            if workspace in (None, "*"):
+                rows = connection.execute(
+                    "SELECT w.name || ':' || n.name FROM names n JOIN workspaces w ON w.id = n.workspace ORDER BY place"
+                )
+                return [to_text(name if isinstance(name, bytes) else name.encode()) for (name,) in rows]
+            assert workspace is not None
+            rows = connection.execute(
+                "SELECT name FROM names WHERE workspace = ? ORDER BY place",
+                (spaces.find_row(connection, workspace),),
+            )
+            return [to_text(name) for (name,) in rows]
+
+    def details(self, workspace: str) -> list[dict[str, Any]]:
+        """The workspace's states without their content, oldest first.
+
+        Keys: name, id, parent (an id or None), parent_name (None when it has no name in the workspace any more),
+        created, code, bytes (all its units together).
+        """
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT n.name, s.id, s.parent, p.name, s.created, s.code, s.bytes FROM names n"
+                " JOIN states s ON s.id = n.state"
+                " LEFT JOIN names p ON p.state = s.parent AND p.workspace = n.workspace"
+                " WHERE n.workspace = ? ORDER BY n.place",
+                (spaces.find_row(connection, workspace),),
+            ).fetchall()
+            codes = self._contents.load_pieces(connection, [row[5] for row in rows], read_epoch(connection))
+        return [
+            {
+                "name": to_text(name),
+                "id": row,
+                "parent": parent,
+                "parent_name": None if parent_name is None else to_text(parent_name),
+                "created": created,
+                "code": codes[code][1],
+                "bytes": size,
+            }
+            for name, row, parent, parent_name, created, code, size in rows
+        ]
+
+    def find(self, workspace: str, name: str) -> State | None:
+        """The state of that name, or None. "other:name" looks into another workspace unless it is a name here."""
+        with self._database.read() as connection:
+            row = _find_name(connection, workspace, name)
+            if row is None:
+                found = (_find_name(connection, *pair) for pair in spaces.split_name(name))
+                row = next((each for each in found if each is not None), None)
+            return None if row is None else self._recall(row) or self._load(connection, row)
+
+    def state(self, id: int) -> State | None:
+        """The state with that id, named or not; None when it is gone."""
+        with self._database.read() as connection:
+            found = connection.execute("SELECT 1 FROM states WHERE id = ?", (id,)).fetchone()
+            return None if found is None else self._recall(id) or self._load(connection, id)
+
+    def name_of(self, id: int) -> tuple[str, str] | None:
+        """Workspace and name of the state with that id; None when it has lost its name."""
+        with self._database.read() as connection:
+            found = connection.execute(
+                "SELECT w.name, n.name FROM names n JOIN workspaces w ON w.id = n.workspace WHERE n.state = ?",
+                (id,),
+            ).fetchone()
+        return None if found is None else (to_text(found[0]), to_text(found[1]))
+
+    def put(
+        self,
+        workspace: str,
+        name: str,
+        *,
+        parent: int | None,
+        code: str,
+        inputs: int | None,
+        info: Mapping[str, Any],
+        manifest: Manifest,
+    ) -> State:
+        """Store a state under the name, all or nothing; once it returns, the state outlives a killed process.
+
+        A name that exists keeps its place and its old state goes. Every blob that a new unit names must be in the
+        home: StoreError otherwise.
+        """
+        manifest = Manifest(dict(manifest.units), tuple(manifest.order))
+        kept, taken = split_info(info)
+        created = timestamp()
+        with self._database.write() as transaction:
+            self._contents.begin(transaction)
+            space = spaces.use(transaction, workspace)
+            row = self._insert(transaction, parent, created, code, inputs, kept, taken, manifest)
+            was_replaced = _point(transaction, space, to_bytes(name), row)
+        state = State(row, parent, created, code, inputs, join_info(kept, taken), manifest)
+        self._remember(state)
+        if was_replaced:
+            self._housekeeper.garbage()
+        self._watch_log()
+        return state
+
+    def delete(self, workspace: str, name: str) -> bool:
+        """Take the name away; whether it was there. What only its state needs is freed soon after."""
+        with self._database.write() as transaction:
+            key = (spaces.find_row(transaction.connection, workspace), to_bytes(name))
+            where = "FROM names WHERE workspace = ? AND name = ?"
+            transaction.execute(f"INSERT OR IGNORE INTO orphans SELECT state {where}", key)
+            was_there = transaction.execute(f"DELETE {where}", key).rowcount > 0
+        if was_there:
+            self._housekeeper.garbage()
+        return was_there
+
+    def clear(self, workspace: str, keep: tuple[str, ...] = ("initial",)) -> None:
+        """Take all names of the workspace away but those in `keep`."""
+        with self._database.write() as transaction:
+            row = spaces.find_row(transaction.connection, workspace)
+            count = 0 if row is None else spaces.drop_names(transaction, row, keep)
+        if count:
+            self._housekeeper.garbage()
+
+    @contextmanager
+    def pin(self, state: State) -> Iterator[State]:
+        """Keep the state's record, units and blobs for the length of the block, whatever becomes of its name.
+
+        StateNotFound when it was freed before the block began.
+        """
+        self._pins.add(state.id)
+        try:
+            yield state
+        finally:
+            if self._pins.remove(state.id):
+                self._housekeeper.garbage()
+
+    # -- cells
+
+    def add_input(self, parent_input: int | None, code: str) -> int:
+        """The row of a new cell after `parent_input`. It stays while a state, or a cell that follows it, names it."""
+        with self._database.write() as transaction:
+            self._contents.begin(transaction)
+            piece = self._contents.piece(transaction, TEXT, code)
+            row = transaction.execute(
+                "INSERT INTO inputs (parent, code, created) VALUES (?, ?, ?)",
+                (parent_input, piece, time.time()),
+            ).lastrowid
+            assert row is not None  # always set after an INSERT
+        return row
+
+    def inputs(self, row: int | None) -> list[str]:
+        """The code of the cells up to and with that row, the first one first."""
+        if row is None:
+            return []
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "WITH RECURSIVE chain (parent, code, depth) AS ("
+                " SELECT parent, code, 0 FROM inputs WHERE id = ?"
+                " UNION ALL SELECT i.parent, i.code, depth + 1 FROM chain JOIN inputs i ON i.id = chain.parent)"
+                " SELECT code FROM chain ORDER BY depth DESC",
+                (row,),
+            ).fetchall()
+            with self._reading(f"cell {row}"):
+                codes = self._contents.load_pieces(
+                    connection, [code for (code,) in rows], read_epoch(connection)
+                )
+                return [codes[code][1] for (code,) in rows]
+
+    # -- results by content
+
+    def cache_get(self, kind: str, key: str) -> Any | None:
+        """A small result put before, or None."""
+        return self._results.get(kind, key)
+
+    def cache_put(self, kind: str, key: str, value: Any) -> None:
+        """Keep a small JSON result; the oldest ones go when there are too many."""
+        self._results.put(kind, key, value)
+
+    # -- space
+
+    def collect(self, grace: float = GRACE, strays: float | None = None) -> int:
+        """Free now what no name and no pin needs; gives the bytes of units and blob files.
+
+        Blob files written in the last `grace` seconds stay (0: none are spared; for callers who know that nothing is
+        being executed; with another process in the home 60 is the least). With `strays`, files older than that many
+        seconds that no state ever came to need go too: left by cells that failed and by killed processes.
+        """
+        freed = self._sweep(grace, strays)
+        self._database.pragma("PRAGMA wal_checkpoint(TRUNCATE)")
+        return freed
+
+    def close(self) -> None:
+        """End the background thread, drop this store's pins and close the files. Idempotent."""
+        self._housekeeper.close()
+        self._database.close()
+        self._owner.close()
+
+    # -- inside
+
+    def _insert(
+        self,
+        transaction: Transaction,
+        parent: int | None,
+        created: str,
+        code: str,
+        inputs: int | None,
+        kept: str,
+        taken: list[str],
+        manifest: Manifest,
+    ) -> int:
+        contents = self._contents
+        if (
+            inputs is not None
+            and not transaction.execute("SELECT 1 FROM inputs WHERE id = ?", (inputs,)).fetchone()
+        ):
+            raise StoreError(f"cell {inputs}, which the state follows, is not in the home")
+        rows = contents.unit_rows(transaction, manifest.units.values())
+        row = transaction.execute(
+            "INSERT INTO states (parent, created, code, inputs, info, extra, units, names, bytes)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                parent,
+                created,
+                contents.piece(transaction, TEXT, code),
+                inputs,
+                kept,
+                pack([contents.piece(transaction, TEXT, text) for text in taken]),
+                pack([contents.piece(transaction, ROWS, piece) for piece in cut_rows(rows)]),
+                pack([contents.piece(transaction, NAMES, piece) for piece in cut_names(manifest.order)]),
+                sum([unit.size for unit in manifest.units.values()]),
+            ),
+        ).lastrowid
+        assert row is not None  # always set after an INSERT
+        return row
+
+    def _load(self, connection: sqlite3.Connection, row: int) -> State:
+        with self._reading(f"state {row}"):
+            parent, created, code, inputs, kept, *packed = connection.execute(
+                "SELECT parent, created, code, inputs, info, extra, units, names FROM states WHERE id = ?",
+                (row,),
+            ).fetchone()
+            extra, units, names = map(unpack, packed)
+            epoch = read_epoch(connection)
+            pieces = self._contents.load_pieces(connection, [code, *extra, *units, *names], epoch)
+            unit_rows = [each for piece in units for each in pieces[piece][1]]
+            loaded = self._contents.load_units(connection, unit_rows, epoch)
+            manifest = Manifest(
+                {loaded[each].key: loaded[each] for each in unit_rows},
+                tuple(name for piece in names for name in pieces[piece][1]),
+            )
+            info = join_info(kept, [pieces[piece][1] for piece in extra])
+            state = State(row, parent, created, pieces[code][1], inputs, info, manifest)
+        self._remember(state)
+        return state
+
+    @contextmanager
+    def _reading(self, what: str) -> Iterator[None]:
+        """Turns what damaged rows make Python say into HomeDamaged."""
+        try:
+            yield
+        except (ValueError, KeyError, IndexError, TypeError, StopIteration, zlib.error) as error:
+            raise HomeDamaged(
+                f"{self.home.database_path} is damaged: {what} cannot be read ({error!r})"
+            ) from error
+
+    def _recall(self, row: int) -> State | None:
+        with self._lock:
+            state = self._states.get(row)
+            if state is not None:
+                self._states.move_to_end(row)
+        return state
+
+    def _remember(self, state: State) -> None:
+        with self._lock:
+            self._states[state.id] = state
+            self._states.move_to_end(state.id)
+            dropped = []  # ended outside the lock: they may be large
+            while len(self._states) > _STATES_REMEMBERED:
+                dropped.append(self._states.popitem(last=False))
+        dropped.clear()
+        while self._contents.held() > _BYTES_REMEMBERED:
+            with self._lock:
+                if len(self._states) <= _STATES_ALWAYS_REMEMBERED:
+                    return
+                oldest = self._states.popitem(last=False)
+            del oldest
+
+    def _watch_log(self) -> None:
+        try:
+            is_long = os.stat(self._log_path).st_size > _LONG_LOG
+        except FileNotFoundError:  # another process has just written it back
+            return
+        if is_long:
+            self._housekeeper.log_is_long()
+
+    def _sweep(self, grace: float, strays: float | None) -> int:
+        freed = self._sweeper.collect(grace, strays)
+        with self._lock:
+            remembered = list(self._states)
+        statement = "SELECT id FROM states WHERE id IN ({})"
+        with self._database.read() as connection:
+            there = {row for (row,) in select_in(connection, statement, remembered)}
+        with self._lock:
+            for row in remembered:
+                if row not in there:
+                    self._states.pop(row, None)
+        return freed
+
+    def _sweep_in_background(self, with_strays: bool) -> bool:
+        freed = self._sweep(GRACE, _STRAYS_AGE if with_strays else None)
+        if freed:
+            _log.info("freed %d bytes", freed)
+        return self._sweeper.has_work()
+
+
+def _find_name(connection: sqlite3.Connection, workspace: str, name: str) -> int | None:
+    found = connection.execute(
+        "SELECT n.state FROM workspaces w JOIN names n ON n.workspace = w.id WHERE w.name = ? AND n.name = ?",
+        (to_bytes(workspace), to_bytes(name)),
+    ).fetchone()
+    return None if found is None else int(found[0])
+
+
+def _point(transaction: Transaction, workspace: int, name: bytes, state: int) -> bool:
+    """Make the name point to the state; whether it pointed to another before."""
+    key = (workspace, name)
+    old = transaction.execute("SELECT state FROM names WHERE workspace = ? AND name = ?", key).fetchone()
+    if old is None:
+        transaction.execute("INSERT INTO names (workspace, name, state) VALUES (?, ?, ?)", (*key, state))
+        return False
+    transaction.execute("UPDATE names SET state = ? WHERE workspace = ? AND name = ?", (state, *key))
+    transaction.execute("INSERT OR IGNORE INTO orphans VALUES (?)", old)
+    return True

@@ -1,0 +1,307 @@
+"""Freeing what no state refers to any more: states that lost their name, then their rows, then blob files.
+
+What is garbage is computed from one moment of the database, without holding anybody up, and freed in a short write
+transaction that first takes out what was stored or pinned since. Blob files go last: a file is removed only while
+writers are held off, when no unit needs it and it is older than the grace (a kernel may have just written it, or found
+it there, for a state that is yet to be stored). A process killed half-way leaves nothing wrong, only work to do later.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from bridge.errors import HomeDamaged
+from bridge.store.blobs import BlobStore
+from bridge.store.contents import ROWS, Contents, decode_piece
+from bridge.store.database import Database, Transaction, select_in
+from bridge.store.locks import Owner
+from bridge.store.manifest import unpack
+from bridge.store.pins import Pins
+
+GRACE = 60.0  # seconds a blob file is left alone after it was written or reused
+INPUTS_GRACE = 3600.0  # seconds a cell stays in the chain table without a state that names it
+_FILES_AT_ONCE = 100  # files looked at while writers wait
+_VACUUM_PAGES = 256
+
+
+@dataclass(slots=True)
+class Marks:
+    """What some states refer to, by row number."""
+
+    pieces: set[int] = field(default_factory=set)
+    units: set[int] = field(default_factory=set)
+    inputs: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Garbage:
+    """What one sweep may free, as of one moment: rows up to `last_state` and `last_unit` were looked at."""
+
+    states: set[int]
+    marks: Marks
+    blobs: set[str]
+    last_state: int
+    last_unit: int
+
+
+class Sweeper:
+    """Frees garbage of one home; several processes may do so at once."""
+
+    def __init__(
+        self, database: Database, blobs: BlobStore, contents: Contents, pins: Pins, owner: Owner
+    ) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._contents = contents
+        self._pins = pins
+        self._owner = owner
+        self._lock = threading.Lock()
+
+    def has_work(self) -> bool:
+        """Whether there are states without a name, or files waiting to be removed."""
+        with self._database.read() as connection:
+            return bool(
+                connection.execute(
+                    "SELECT EXISTS (SELECT 1 FROM orphans) OR EXISTS (SELECT 1 FROM doomed)"
+                ).fetchone()[0]
+            )
+
+    def collect(self, grace: float, strays: float | None) -> int:
+        """Free what can be freed and give the bytes of units and blob files; see Store.collect."""
+        with self._lock:
+            others = self._drop_dead_owners()
+            if others:
+                grace = max(grace, GRACE)
+                strays = None if strays is None else max(strays, GRACE)
+            freed = self._free_rows(grace)
+            freed += self._free_files(grace)
+            if strays is not None:
+                freed += self._free_strays(strays)
+            self._shrink()
+            return freed
+
+    def _drop_dead_owners(self) -> list[str]:
+        """Forget pins and open marks of processes that are gone; gives the other live owners."""
+        others = self._owner.others()
+        alive = [self._owner.id, *others]
+        marks = ",".join("?" * len(alive))
+        with self._database.read() as connection:
+            dead = {
+                owner
+                for table in ("pins", "opened")
+                for (owner,) in connection.execute(
+                    f"SELECT owner FROM {table} WHERE owner NOT IN ({marks})", alive
+                )
+            }
+        # Asked again one by one: an owner may have come in between the listing of the files and the reading.
+        gone = [(owner,) for owner in dead if not self._owner.is_alive(owner)]
+        if gone:
+            with self._database.write() as transaction:
+                transaction.executemany("DELETE FROM pins WHERE owner = ?", gone)
+                transaction.executemany("DELETE FROM opened WHERE owner = ?", gone)
+        return others
+
+    def _free_rows(self, grace: float) -> int:
+        with self._database.long_read() as connection:
+            orphans = {row for (row,) in connection.execute("SELECT state FROM orphans")}
+            states = orphans - _pinned(connection) - self._pins.held()
+            if not states:
+                return 0
+            garbage = _find_garbage(connection, states, 0.0 if grace == 0 else INPUTS_GRACE)
+        with self._database.write() as transaction:
+            pinned = _pinned(transaction.connection) | self._pins.held()
+            _spare(transaction.connection, garbage, pinned)
+            freed, epoch = _delete(transaction, garbage)
+            marks = garbage.marks
+            transaction.after_commit(lambda: self._contents.forget(marks.units, marks.pieces, epoch))
+        return freed
+
+    def _free_files(self, grace: float) -> int:
+        with self._database.read() as connection:
+            waiting = [address for (address,) in connection.execute("SELECT address FROM doomed")]
+        freed = 0
+        for start in range(0, len(waiting), _FILES_AT_ONCE):
+            part = waiting[start : start + _FILES_AT_ONCE]
+            with self._database.write() as transaction:
+                # Whoever stores a unit that needs one of them takes it off the list, in a transaction like this.
+                still = select_in(
+                    transaction.connection, "SELECT address FROM doomed WHERE address IN ({})", part
+                )
+                gone = [address for (address,) in list(still) if self._is_old(address, grace)]
+                freed += sum(self._blobs.delete(address) for address in gone)
+                transaction.executemany("DELETE FROM doomed WHERE address = ?", [(each,) for each in gone])
+        return freed
+
+    def _free_strays(self, grace: float) -> int:
+        """Remove old files that no unit ever came to need: their cell failed, or their process was killed."""
+        with self._database.long_read() as connection:
+            last = _last(connection, "units")
+            needed = {address for (address,) in connection.execute("SELECT address FROM doomed")}
+            needed.update(_addresses(connection.execute("SELECT blobs FROM units WHERE blobs IS NOT NULL")))
+        strays = [
+            address
+            for address in self._blobs.list()
+            if address not in needed and self._is_old(address, grace)
+        ]
+        freed = self._blobs.tidy(grace, time.time())
+        for start in range(0, len(strays), _FILES_AT_ONCE):
+            part = strays[start : start + _FILES_AT_ONCE]
+            with self._database.write() as transaction:
+                since = "SELECT blobs FROM units WHERE blobs IS NOT NULL AND id > ?"
+                taken = set(_addresses(transaction.execute(since, (last,))))
+                gone = [address for address in part if address not in taken and self._is_old(address, grace)]
+                freed += sum(self._blobs.delete(address) for address in gone)
+        return freed
+
+    def _is_old(self, address: str, grace: float) -> bool:
+        age = self._blobs.age(address, time.time())
+        return age is None or grace == 0 or age > grace
+
+    def _shrink(self) -> None:
+        """Give free pages of the database back to the disk, a few at a time so that writers get their turns."""
+        while True:  # ends: each turn takes pages off the list, or there were none
+            with self._database.read() as connection:
+                free = connection.execute("PRAGMA freelist_count").fetchone()[0]
+            if free <= _VACUUM_PAGES:  # as many are kept for what comes next
+                return
+            self._database.pragma(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
+
+
+def _pinned(connection: sqlite3.Connection) -> set[int]:
+    return {row for (row,) in connection.execute("SELECT state FROM pins")}
+
+
+def _last(connection: sqlite3.Connection, table: str) -> int:
+    return int(connection.execute(f"SELECT COALESCE(MAX(id), 0) FROM {table}").fetchone()[0])
+
+
+def _addresses(rows: Iterable[tuple[str]]) -> Iterator[str]:
+    for (blobs,) in rows:
+        yield from blobs.split("\n")
+
+
+def _find_garbage(connection: sqlite3.Connection, states: set[int], inputs_grace: float) -> Garbage:
+    """What only `states` refer to."""
+    chain, codes = _read_inputs(connection)
+    dropped, kept = Marks(), Marks()
+    columns = "SELECT id, code, inputs, extra, units, names FROM states"
+    for row, *refs in connection.execute(columns):
+        _mark_state(dropped if row in states else kept, refs, chain)
+    kept.inputs |= _young_inputs(connection, inputs_grace, chain)
+    dropped.inputs -= kept.inputs
+    dropped.pieces |= {codes[row] for row in dropped.inputs if row in codes}
+    kept.pieces |= {code for row, code in codes.items() if row not in dropped.inputs}
+    dropped.pieces -= kept.pieces
+    dropped.units = _units_of(connection, dropped.pieces)
+    if dropped.units:
+        dropped.units -= _units_of(connection, kept.pieces)
+    garbage = Garbage(states, dropped, set(), _last(connection, "states"), _last(connection, "units"))
+    statement = "SELECT blobs FROM units WHERE blobs IS NOT NULL AND id IN ({})"
+    garbage.blobs.update(_addresses(select_in(connection, statement, list(dropped.units))))
+    if garbage.blobs:
+        for row, blobs in connection.execute("SELECT id, blobs FROM units WHERE blobs IS NOT NULL"):
+            if row not in dropped.units:
+                garbage.blobs.difference_update(blobs.split("\n"))
+    return garbage
+
+
+def _mark_state(marks: Marks, refs: list[bytes | int | None], chain: dict[int, int | None]) -> None:
+    code, inputs, *packed = refs
+    try:
+        marks.pieces.add(code)  # type: ignore[arg-type]
+        for numbers in packed:
+            marks.pieces.update(unpack(numbers))  # type: ignore[arg-type]
+    except ValueError as error:
+        raise HomeDamaged(f"a state's record is damaged ({error}); nothing was freed") from error
+    row = inputs
+    while isinstance(row, int) and row not in marks.inputs:
+        marks.inputs.add(row)
+        row = chain.get(row)
+
+
+def _read_inputs(connection: sqlite3.Connection) -> tuple[dict[int, int | None], dict[int, int]]:
+    rows = connection.execute("SELECT id, parent, code FROM inputs").fetchall()
+    return {row: parent for row, parent, _ in rows}, {row: code for row, _, code in rows}
+
+
+def _young_inputs(connection: sqlite3.Connection, grace: float, chain: dict[int, int | None]) -> set[int]:
+    """Cells added so lately that their state may be yet to come, and the cells before them."""
+    found: set[int] = set()
+    for (young,) in connection.execute("SELECT id FROM inputs WHERE created > ?", (time.time() - grace,)):
+        row: int | None = young
+        while row is not None and row not in found:
+            found.add(row)
+            row = chain.get(row)
+    return found
+
+
+def _units_of(connection: sqlite3.Connection, pieces: Iterable[int]) -> set[int]:
+    units: set[int] = set()
+    for (body,) in select_in(connection, "SELECT body FROM pieces WHERE id IN ({})", list(pieces)):
+        if body[:1] == ROWS:
+            units.update(_rows_in(body))
+    return units
+
+
+def _rows_in(body: bytes) -> tuple[int, ...]:
+    try:
+        rows: tuple[int, ...] = decode_piece(body)[1]
+    except (ValueError, zlib.error) as error:
+        raise HomeDamaged(f"a list of units is damaged ({error}); nothing was freed") from error
+    return rows
+
+
+def _spare(connection: sqlite3.Connection, garbage: Garbage, pinned: set[int]) -> None:
+    """Take out of the garbage what was pinned or stored since it was computed."""
+    chain, codes = _read_inputs(connection)
+    kept = Marks()
+    columns = "SELECT code, inputs, extra, units, names FROM states WHERE "
+    for refs in connection.execute(columns + "id > ?", (garbage.last_state,)):
+        _mark_state(kept, list(refs), chain)
+    again = garbage.states & pinned
+    for refs in select_in(connection, columns + "id IN ({})", list(again)):
+        _mark_state(kept, list(refs), chain)
+    garbage.states -= again
+    # A cell added since then may continue a chain that was garbage.
+    kept.inputs |= {row for parent in set(chain) - garbage.marks.inputs for row in _ancestors(parent, chain)}
+    garbage.marks.inputs -= kept.inputs
+    garbage.marks.pieces -= kept.pieces | {
+        code for row, code in codes.items() if row not in garbage.marks.inputs
+    }
+    garbage.marks.units -= _units_of(connection, kept.pieces)
+    spared = "SELECT blobs FROM units WHERE blobs IS NOT NULL AND id "
+    garbage.blobs.difference_update(_addresses(connection.execute(spared + "> ?", (garbage.last_unit,))))
+    kept_units = list(_units_of(connection, kept.pieces))
+    rows = select_in(connection, spared + "IN ({})", kept_units)
+    garbage.blobs.difference_update(_addresses(rows))
+
+
+def _ancestors(row: int, chain: dict[int, int | None]) -> Iterator[int]:
+    parent = chain.get(row)
+    if parent is not None:
+        yield parent
+
+
+def _delete(transaction: Transaction, garbage: Garbage) -> tuple[int, int]:
+    """Delete the rows, put the blobs on the list of files to remove; gives the bytes of units and the new epoch."""
+    marks = garbage.marks
+    size = "SELECT COALESCE(SUM(LENGTH(data)), 0) FROM units WHERE id IN ({})"
+    freed = sum(part for (part,) in select_in(transaction.connection, size, list(marks.units)))
+    for statement, rows in (
+        ("DELETE FROM orphans WHERE state = ?", garbage.states),
+        ("DELETE FROM states WHERE id = ?", garbage.states),
+        ("DELETE FROM units WHERE id = ?", marks.units),
+        ("DELETE FROM pieces WHERE id = ?", marks.pieces),
+        ("DELETE FROM inputs WHERE id = ?", marks.inputs),
+    ):
+        transaction.executemany(statement, [(row,) for row in rows])
+    transaction.executemany(
+        "INSERT OR IGNORE INTO doomed VALUES (?)", [(address,) for address in garbage.blobs]
+    )
+    transaction.execute("UPDATE meta SET value = value + 1 WHERE key = 'epoch'")
+    return freed, int(transaction.execute("SELECT value FROM meta WHERE key = 'epoch'").fetchone()[0])
