@@ -65,12 +65,12 @@ class BlobStore(ABC):
         """Every kept address, in no order."""
 
     def tidy(self, older_than: float, now: float) -> int:
-        """Remove what broken-off writes left behind, when older than so many seconds; gives the bytes freed."""
+        """Remove what broken-off writes left behind over so many seconds ago; gives the bytes freed."""
         return 0
 
 
 class FolderBlobs(BlobStore):
-    """Blobs as files, `root/ab/xab…`, each written under a temporary name first and then moved into its place."""
+    """Blobs as files, `root/ab/xab…`, each written under a temporary name and then moved into its place."""
 
     def __init__(self, root: Path, algorithm: str) -> None:
         self.root = root
@@ -84,7 +84,7 @@ class FolderBlobs(BlobStore):
         return os.path.join(self._base, address[1:3], address)
 
     def put(self, data: bytes | memoryview) -> str:
-        """Keep the bytes and give their address. StoreError when the disk is full; nothing is left behind then."""
+        """Keep the bytes and give their address. StoreError when the disk is full; nothing is left then."""
         address = address_of(data, self._algorithm)
         path = self.path(address)
         try:

@@ -1,14 +1,15 @@
 """Rows that states share, by content: units, and pieces (runs of unit rows, runs of names, texts).
 
 What this process has stored or loaded is remembered, so that an unchanged unit costs one dictionary lookup.
-Another process may free rows meanwhile: each freeing raises `epoch` in the database, and a write transaction that
-finds a new one forgets all row numbers and finds them again by content.
+Another process may free rows meanwhile: each freeing raises `epoch` in the database, and a write transaction
+that finds a new one forgets all row numbers and finds them again by content.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import sqlite3
 import threading
 import weakref
@@ -20,10 +21,11 @@ from typing import Any
 from bridge.errors import StoreError
 from bridge.store.blobs import BlobStore
 from bridge.store.database import Transaction, select_in
-from bridge.store.manifest import Unit, pack, to_bytes, to_text, unpack
+from bridge.store.manifest import State, Unit, pack, to_bytes, to_text, unpack
 
 ROWS, NAMES, TEXT = b"r", b"n", b"t"  # the kinds of pieces: the first byte of a piece's body
 _PIECES_REMEMBERED = 20_000
+_LINES_REMEMBERED = 128
 _WORTH_COMPRESSING = 128
 _UNIT_OVERHEAD = 1000  # bytes a remembered unit takes beside its data, roughly
 
@@ -92,32 +94,54 @@ class Contents:
         self._dead: deque[_Known] = deque()
         self._held = 0
         self._pieces: OrderedDict[Payload, int] = OrderedDict()
+        self._lines: OrderedDict[int, Sequence[int]] = OrderedDict()  # by state: its unit rows
 
     def begin(self, transaction: Transaction) -> None:
-        """Forget row numbers if any process has freed rows since; the first call of a write that reuses rows."""
+        """Forget row numbers if any process has freed rows; the first call of a write that reuses rows."""
         epoch = read_epoch(transaction.connection)
         with self._lock:
             if epoch != self._epoch:
                 self._known.clear()
                 self._pieces.clear()
+                self._lines.clear()
                 self._epoch = epoch
 
-    def unit_rows(self, transaction: Transaction, units: Iterable[Unit]) -> list[int]:
-        """The rows of the units, new ones inserted. StoreError when a blob of a new one is not there."""
+    def unit_rows(self, transaction: Transaction, units: Sequence[Unit], parent: State | None) -> list[int]:
+        """The rows of the units, new ones inserted. StoreError when a blob of a new one is not there.
+
+        `parent` is a state that most of them come from, in the same places: these cost next to nothing.
+        """
         self._bury()
-        known = self._known
-        rows: list[int] = []
+        rows = self._rows_of_parent(units, parent)
         fresh: list[tuple[Unit, int]] = []
-        for unit in units:
-            found = known.get(id(unit))
-            if found is not None and found() is unit:
-                rows.append(found.row)
+        for place in [place for place, row in enumerate(rows) if not row]:
+            unit = units[place]
+            known = self._known.get(id(unit))
+            if known is not None and known() is unit:
+                rows[place] = known.row
             else:
-                rows.append(self._store_unit(transaction, unit))
-                fresh.append((unit, rows[-1]))
+                rows[place] = self._store_unit(transaction, unit)
+                fresh.append((unit, rows[place]))
         if fresh:
             transaction.after_commit(lambda: self._remember(fresh))
         return rows
+
+    def _rows_of_parent(self, units: Sequence[Unit], parent: State | None) -> list[int]:
+        """The rows of those units that the parent has in the same place, 0 for the others."""
+        lined = self._lines.get(parent.id) if parent is not None else None
+        if parent is None or lined is None:
+            return [0] * len(units)
+        same = map(operator.is_, units, parent.manifest.units.values())
+        rows = list(map(operator.mul, lined, same))
+        return rows + [0] * (len(units) - len(rows))
+
+    def remember_line(self, state: int, rows: Sequence[int], epoch: int | None = None) -> None:
+        """The unit rows of a state in order; `epoch` when they were read and not written."""
+        with self._lock:
+            if epoch is None or epoch == self._epoch:
+                self._lines[state] = rows
+                if len(self._lines) > _LINES_REMEMBERED:
+                    self._lines.popitem(last=False)
 
     def piece(self, transaction: Transaction, kind: bytes, value: Any) -> int:
         """The row of a piece, inserted when new."""
@@ -127,8 +151,8 @@ class Contents:
             body = encode_piece(payload)
             ident = hashlib.blake2b(body, digest_size=16).digest()
             row = _insert_once(transaction, "pieces", "(ident, body)", (ident, body))
-            found = row
-            transaction.after_commit(lambda: self._remember_piece(payload, found))
+            found = [(payload, row)]
+            transaction.after_commit(lambda: self._remember_pieces(found))
         return row
 
     def load_pieces(
@@ -140,11 +164,7 @@ class Contents:
             row: decode_piece(body)
             for row, body in select_in(connection, "SELECT id, body FROM pieces WHERE id IN ({})", wanted)
         }
-        with self._lock:
-            is_current = epoch == self._epoch
-        if is_current:
-            for row, payload in found.items():
-                self._remember_piece(payload, row)
+        self._remember_pieces([(payload, row) for row, payload in found.items()], epoch)
         return found
 
     def load_units(self, connection: sqlite3.Connection, rows: Sequence[int], epoch: int) -> dict[int, Unit]:
@@ -166,10 +186,12 @@ class Contents:
             self._remember(fresh, epoch)
         return found
 
-    def forget(self, units: Iterable[int], pieces: Iterable[int], epoch: int) -> None:
+    def forget(self, states: Iterable[int], units: Iterable[int], pieces: Iterable[int], epoch: int) -> None:
         """These rows were freed by this process, which made the epoch `epoch`."""
         gone_units, gone_pieces = set(units), set(pieces)
         with self._lock:
+            for state in states:
+                self._lines.pop(state, None)
             for row in gone_units:
                 self._loaded.pop(row, None)
             for ident in [ident for ident, known in self._known.items() if known.row in gone_units]:
@@ -208,11 +230,12 @@ class Contents:
                 if epoch is None or epoch == self._epoch:
                     self._known[known.ident] = known
 
-    def _remember_piece(self, payload: Payload, row: int) -> None:
+    def _remember_pieces(self, pieces: Sequence[tuple[Payload, int]], epoch: int | None = None) -> None:
         with self._lock:
-            self._pieces[payload] = row
-            if len(self._pieces) > _PIECES_REMEMBERED:
-                self._pieces.popitem(last=False)
+            if epoch is None or epoch == self._epoch:
+                self._pieces.update(pieces)
+                while len(self._pieces) > _PIECES_REMEMBERED:
+                    self._pieces.popitem(last=False)
 
     def _bury(self) -> None:
         """Drop what is remembered of units that are gone. (The garbage collector only queues them: it may run
@@ -232,13 +255,12 @@ def read_epoch(connection: sqlite3.Connection) -> int:
 
 
 def _insert_once(transaction: Transaction, table: str, columns: str, values: tuple[Any, ...]) -> int:
-    found = transaction.execute(f"SELECT id FROM {table} WHERE ident = ?", values[:1]).fetchone()
-    if found is not None:
-        return int(found[0])
     marks = ", ".join("?" * len(values))
-    row = transaction.execute(f"INSERT INTO {table} {columns} VALUES ({marks})", values).lastrowid
-    assert row is not None  # always set after an INSERT
-    return row
+    cursor = transaction.execute(f"INSERT OR IGNORE INTO {table} {columns} VALUES ({marks})", values)
+    if cursor.rowcount and cursor.lastrowid is not None:
+        return cursor.lastrowid
+    found = transaction.execute(f"SELECT id FROM {table} WHERE ident = ?", values[:1]).fetchone()
+    return int(found[0])
 
 
 def split_info(info: Mapping[str, Any], large: int = 256) -> tuple[str, list[str]]:

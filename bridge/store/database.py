@@ -34,7 +34,7 @@ def connect(path: Path) -> sqlite3.Connection:
     """An open connection in manual transaction mode, usable from any thread (one at a time)."""
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA synchronous = NORMAL")
-    # The log is cut when it is begun anew, so that its length says how much of it is still to be written back.
+    # The log is cut when it is begun anew, so that its length says how much is still to be written back.
     connection.execute("PRAGMA journal_size_limit = 0")
     # Checkpoints sync the disk; the store's own thread does them, this is only the bound if it cannot.
     connection.execute("PRAGMA wal_autocheckpoint = 20000")
@@ -51,7 +51,7 @@ def select_in(
 
 
 class Transaction:
-    """One write transaction. What was read and written in it becomes known to caches only after the commit."""
+    """One write transaction. What it read and wrote becomes known to caches only after the commit."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection

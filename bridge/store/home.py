@@ -37,7 +37,7 @@ def default_path(environ: Mapping[str, str]) -> Path:
 
 
 class Home:
-    """An open home. The folder is 0700, its files 0600; `hash_seed` is the PYTHONHASHSEED of all its kernels."""
+    """An open home, a folder of mode 0700. `hash_seed` is the PYTHONHASHSEED of all its kernels."""
 
     def __init__(self, path: Path, meta: Mapping[str, str | int], owner: FileLock | None) -> None:
         self.path = path
@@ -62,8 +62,8 @@ class Home:
     ) -> Home:
         """The home at `path`, created when missing (None: `default_path`).
 
-        An ephemeral one is a new folder inside `path` (None: the system's temporary directory), removed by `close`,
-        at the interpreter's exit, or by the next ephemeral start when its process was killed.
+        An ephemeral one is a new folder inside `path` (None: the system's temporary directory), removed by
+        `close`, at the interpreter's exit, or by the next ephemeral start when its process was killed.
         HomeTooNew and HomeDamaged say which file; nothing is ever deleted or rewritten then.
         """
         owner = None

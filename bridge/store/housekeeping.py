@@ -1,4 +1,4 @@
-"""The one thread of a store: it frees garbage some time after deletions and writes the log back into the database."""
+"""The one thread of a store: it frees garbage after deletions and writes the log back into the database."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CLOSE_SECONDS = 5.0
 
 
 class Housekeeper:
-    """Runs `sweep(strays?)` and `checkpoint()` in the background until `close`. `sweep` gives whether work is left."""
+    """Runs `sweep(strays)` and `checkpoint()` in the background until `close`; `sweep` tells of work left."""
 
     def __init__(self, sweep: Callable[[bool], bool], checkpoint: Callable[[], None]) -> None:
         self._sweep = sweep

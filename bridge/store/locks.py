@@ -37,7 +37,7 @@ class FileLock:
 
     @classmethod
     def create(cls, path: Path) -> FileLock:
-        """A new lock file under `path`, which appears there already locked. OSError when it cannot be made."""
+        """A new lock file under `path`, which appears there already locked. OSError when that fails."""
         draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         fd = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         _try_lock(fd)
@@ -58,7 +58,7 @@ class FileLock:
 
     @classmethod
     def wait(cls, path: Path, timeout: float) -> FileLock | None:
-        """The lock of `path` (made when missing) once it is free; None when it is not within `timeout` seconds."""
+        """The lock of `path` (made when missing) once it is free; None after `timeout` seconds."""
         end = time.monotonic() + timeout
         while True:
             lock = cls.try_take(path, create=True)

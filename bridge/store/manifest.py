@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-# A list of unit rows is cut after every row number that ends in 31 (modulo 32): a cut that depends on the
-# rows and not on their positions, so that one changed, added or removed unit changes one piece, not all later ones.
+# A list of unit rows is cut after every row number that is 31 modulo 32: a cut that depends on the rows and
+# not on their positions, so that one changed, added or removed unit changes one piece, not all later ones.
 _CUT = 32
 _LONGEST_PIECE = 256
 NAMES_PER_PIECE = 64
@@ -24,7 +24,7 @@ class _Weak:
 class Unit(_Weak):
     """A serialised group of names: everything that is pickled together.
 
-    `record` holds JSON values only and is opaque to the store. `size` is in bytes, pickle and buffers together.
+    `record` holds JSON values only and is opaque to the store. `size` is in bytes, pickle and buffers.
     """
 
     key: str  # names the unit inside a state; unique there
@@ -106,14 +106,13 @@ def unpack(packed: bytes) -> tuple[int, ...]:
 
 def cut_rows(rows: Sequence[int]) -> list[tuple[int, ...]]:
     """The rows in pieces; lists that share a run of rows share the pieces inside that run."""
+    ends = [end for end, row in enumerate(rows, 1) if row % _CUT == _CUT - 1]
     pieces: list[tuple[int, ...]] = []
     start = 0
-    for end, row in enumerate(rows, 1):
-        if row % _CUT == _CUT - 1 or end - start == _LONGEST_PIECE:
-            pieces.append(tuple(rows[start:end]))
-            start = end
-    if start < len(rows):
-        pieces.append(tuple(rows[start:]))
+    for end in [*ends, len(rows)]:
+        while start < end:
+            pieces.append(tuple(rows[start : min(end, start + _LONGEST_PIECE)]))
+            start += len(pieces[-1])
     return pieces
 
 

@@ -1,4 +1,4 @@
-"""Pins: what keeps a state's record, units and blobs while somebody works from it, whatever becomes of its name."""
+"""Pins: what keeps a state while somebody works from it, whatever becomes of its name."""
 
 from __future__ import annotations
 
@@ -62,6 +62,6 @@ class Pins:
         except HomeDamaged:
             raise
         except StoreError as error:
-            # A full disk must not keep cells from running. The count above holds against our own sweep; another
-            # process's needs room on that disk too.
+            # A full disk must not keep cells from running. The count above holds against our own sweep;
+            # another process's needs room on that disk too.
             _log.warning("the pin of state %d is known to this process alone: %s", state, error)

@@ -31,7 +31,7 @@ CREATE TABLE states (
     created TEXT NOT NULL,
     code INTEGER NOT NULL,              -- pieces.id
     inputs INTEGER,                     -- inputs.id
-    info TEXT NOT NULL,                 -- JSON [[key, value] | [key], ...]; a lone key takes the next of `extra`
+    info TEXT NOT NULL,                 -- JSON [[key, value] | [key], ...]; [key] takes the next of `extra`
     extra BLOB NOT NULL,                -- packed pieces.id, as the next two
     units BLOB NOT NULL,
     names BLOB NOT NULL,
@@ -100,7 +100,7 @@ def create(connection: sqlite3.Connection, meta: dict[str, str | int]) -> None:
 
 
 def check(connection: sqlite3.Connection, path: str) -> dict[str, str | int]:
-    """What was recorded at creation. HomeDamaged for somebody else's database, HomeTooNew for a later version."""
+    """What was recorded at creation. HomeDamaged for another program's file, HomeTooNew for later ones."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise HomeDamaged(f"{path} is not a database of this program; nothing in it was changed")
     version = connection.execute("PRAGMA user_version").fetchone()[0]

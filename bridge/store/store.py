@@ -1,4 +1,4 @@
-"""The store of a home: states by name, what they share, and who uses them. Knows bytes, no objects of the user."""
+"""The store of a home: states by name, what they share, and who uses them. Knows bytes, no user's objects."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 
 from bridge.errors import HomeDamaged, StoreError
@@ -47,8 +48,8 @@ _STRAYS_AGE = 3600.0
 class Store:
     """All states of one home, for any number of threads; any number of processes may have the home open.
 
-    Errors: HomeDamaged for what cannot be read, StoreError when a write is not possible (nothing is stored then, and
-    the store goes on working).
+    Errors: HomeDamaged for what cannot be read, StoreError when a write is not possible (nothing is stored
+    then, and the store goes on working).
     """
 
     def __init__(self, home: Home) -> None:
@@ -76,8 +77,8 @@ class Store:
     def open_workspace(self, name: str | None) -> str:
         """The name of the workspace, held open (it does not expire) until the store closes.
 
-        None is a new one, "last" the one used last (new if there is none); any other name is that one, made when
-        missing, and labelled from then on.
+        None is a new one, "last" the one used last (new if there is none); any other name is that one, made
+        when missing, and labelled from then on.
         """
         with self._database.write() as transaction:
             chosen = spaces.last_name(transaction) if name == "last" else name
@@ -87,12 +88,12 @@ class Store:
         return chosen
 
     def workspaces(self) -> list[dict[str, Any]]:
-        """All workspaces, oldest first: name, labelled, created, used, states (a number), open (by a live process)."""
+        """All workspaces, oldest first: name, labelled, created, used, states (count), open (to anybody)."""
         with self._database.read() as connection:
             return spaces.describe(connection, self._owner.is_alive)
 
     def expire_workspaces(self, retention_seconds: float, now: float) -> int:
-        """Remove unlabelled workspaces that nobody has open and that were not used for so long; gives how many."""
+        """Remove unlabelled workspaces that nobody has open or used for so long; gives how many."""
         with self._database.write() as transaction:
             removed = spaces.expire(transaction, now - retention_seconds, self._owner.is_alive)
         if removed:
@@ -106,9 +107,10 @@ class Store:
         with self._database.read() as connection:
             if workspace in (None, "*"):
                 rows = connection.execute(
-                    "SELECT w.name || ':' || n.name FROM names n JOIN workspaces w ON w.id = n.workspace ORDER BY place"
+                    "SELECT w.name, n.name FROM names n JOIN workspaces w ON w.id = n.workspace"
+                    " ORDER BY place"
                 )
-                return [to_text(name if isinstance(name, bytes) else name.encode()) for (name,) in rows]
+                return [f"{to_text(space)}:{to_text(name)}" for space, name in rows]
             assert workspace is not None
             rows = connection.execute(
                 "SELECT name FROM names WHERE workspace = ? ORDER BY place",
@@ -119,7 +121,7 @@ class Store:
     def details(self, workspace: str) -> list[dict[str, Any]]:
         """The workspace's states without their content, oldest first.
 
-        Keys: name, id, parent (an id or None), parent_name (None when it has no name in the workspace any more),
+        Keys: name, id, parent (an id or None), parent_name (None when it has no name in this workspace),
         created, code, bytes (all its units together).
         """
         with self._database.read() as connection:
@@ -145,7 +147,7 @@ class Store:
         ]
 
     def find(self, workspace: str, name: str) -> State | None:
-        """The state of that name, or None. "other:name" looks into another workspace unless it is a name here."""
+        """The state of that name, or None. "other:name" is in another workspace unless it is a name here."""
         with self._database.read() as connection:
             row = _find_name(connection, workspace, name)
             if row is None:
@@ -163,7 +165,8 @@ class Store:
         """Workspace and name of the state with that id; None when it has lost its name."""
         with self._database.read() as connection:
             found = connection.execute(
-                "SELECT w.name, n.name FROM names n JOIN workspaces w ON w.id = n.workspace WHERE n.state = ?",
+                "SELECT w.name, n.name FROM names n JOIN workspaces w ON w.id = n.workspace"
+                " WHERE n.state = ?",
                 (id,),
             ).fetchone()
         return None if found is None else (to_text(found[0]), to_text(found[1]))
@@ -181,8 +184,8 @@ class Store:
     ) -> State:
         """Store a state under the name, all or nothing; once it returns, the state outlives a killed process.
 
-        A name that exists keeps its place and its old state goes. Every blob that a new unit names must be in the
-        home: StoreError otherwise.
+        A name that exists keeps its place and its old state goes. Every blob that a new unit names must be
+        in the home: StoreError otherwise.
         """
         manifest = Manifest(dict(manifest.units), tuple(manifest.order))
         kept, taken = split_info(info)
@@ -234,7 +237,7 @@ class Store:
     # -- cells
 
     def add_input(self, parent_input: int | None, code: str) -> int:
-        """The row of a new cell after `parent_input`. It stays while a state, or a cell that follows it, names it."""
+        """The row of a new cell after `parent_input`. It stays while a state or a later cell names it."""
         with self._database.write() as transaction:
             self._contents.begin(transaction)
             piece = self._contents.piece(transaction, TEXT, code)
@@ -253,7 +256,8 @@ class Store:
             rows = connection.execute(
                 "WITH RECURSIVE chain (parent, code, depth) AS ("
                 " SELECT parent, code, 0 FROM inputs WHERE id = ?"
-                " UNION ALL SELECT i.parent, i.code, depth + 1 FROM chain JOIN inputs i ON i.id = chain.parent)"
+                " UNION ALL SELECT i.parent, i.code, depth + 1"
+                " FROM chain JOIN inputs i ON i.id = chain.parent)"
                 " SELECT code FROM chain ORDER BY depth DESC",
                 (row,),
             ).fetchall()
@@ -278,9 +282,9 @@ class Store:
     def collect(self, grace: float = GRACE, strays: float | None = None) -> int:
         """Free now what no name and no pin needs; gives the bytes of units and blob files.
 
-        Blob files written in the last `grace` seconds stay (0: none are spared; for callers who know that nothing is
-        being executed; with another process in the home 60 is the least). With `strays`, files older than that many
-        seconds that no state ever came to need go too: left by cells that failed and by killed processes.
+        Blob files written in the last `grace` seconds stay (0: none are spared; for callers who know that
+        nothing is being executed; with another process in the home 60 is the least). With `strays`, files older
+        than that many seconds that no state needs go too: those of failed cells and killed processes.
         """
         freed = self._sweep(grace, strays)
         self._database.pragma("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -311,7 +315,8 @@ class Store:
             and not transaction.execute("SELECT 1 FROM inputs WHERE id = ?", (inputs,)).fetchone()
         ):
             raise StoreError(f"cell {inputs}, which the state follows, is not in the home")
-        rows = contents.unit_rows(transaction, manifest.units.values())
+        source = None if parent is None else self._recall(parent)
+        rows = contents.unit_rows(transaction, list(manifest.units.values()), source)
         row = transaction.execute(
             "INSERT INTO states (parent, created, code, inputs, info, extra, units, names, bytes)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -324,10 +329,12 @@ class Store:
                 pack([contents.piece(transaction, TEXT, text) for text in taken]),
                 pack([contents.piece(transaction, ROWS, piece) for piece in cut_rows(rows)]),
                 pack([contents.piece(transaction, NAMES, piece) for piece in cut_names(manifest.order)]),
-                sum([unit.size for unit in manifest.units.values()]),
+                sum(map(attrgetter("size"), manifest.units.values())),
             ),
         ).lastrowid
         assert row is not None  # always set after an INSERT
+        line = row
+        transaction.after_commit(lambda: contents.remember_line(line, rows))
         return row
 
     def _load(self, connection: sqlite3.Connection, row: int) -> State:
@@ -346,6 +353,7 @@ class Store:
                 tuple(name for piece in names for name in pieces[piece][1]),
             )
             info = join_info(kept, [pieces[piece][1] for piece in extra])
+            self._contents.remember_line(row, unit_rows, epoch)
             state = State(row, parent, created, pieces[code][1], inputs, info, manifest)
         self._remember(state)
         return state

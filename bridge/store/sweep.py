@@ -1,9 +1,10 @@
 """Freeing what no state refers to any more: states that lost their name, then their rows, then blob files.
 
-What is garbage is computed from one moment of the database, without holding anybody up, and freed in a short write
-transaction that first takes out what was stored or pinned since. Blob files go last: a file is removed only while
-writers are held off, when no unit needs it and it is older than the grace (a kernel may have just written it, or found
-it there, for a state that is yet to be stored). A process killed half-way leaves nothing wrong, only work to do later.
+What is garbage is computed from one moment of the database, without holding anybody up, and freed in a short
+write transaction that first takes out what was stored or pinned since. Blob files go last: a file is removed
+only while writers are held off, when no unit needs it and it is older than the grace (a kernel may have just
+written it, or found it there, for a state that is yet to be stored). A process killed half-way leaves nothing
+wrong, only work.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from bridge.errors import HomeDamaged
 from bridge.store.blobs import BlobStore
@@ -26,7 +27,7 @@ from bridge.store.pins import Pins
 GRACE = 60.0  # seconds a blob file is left alone after it was written or reused
 INPUTS_GRACE = 3600.0  # seconds a cell stays in the chain table without a state that names it
 _FILES_AT_ONCE = 100  # files looked at while writers wait
-_VACUUM_PAGES = 256
+_VACUUM_PAGES = 64
 
 
 @dataclass(slots=True)
@@ -39,14 +40,35 @@ class Marks:
 
 
 @dataclass(slots=True)
+class Chain:
+    """The cells: the one before and the code piece of each, by row."""
+
+    parents: dict[int, int | None] = field(default_factory=dict)
+    codes: dict[int, int] = field(default_factory=dict)
+
+    def read(self, connection: sqlite3.Connection, after: int) -> list[int]:
+        """Add the cells with rows over `after`; gives their rows."""
+        rows = connection.execute("SELECT id, parent, code FROM inputs WHERE id > ?", (after,)).fetchall()
+        self.parents.update({row: parent for row, parent, _ in rows})
+        self.codes.update({row: code for row, _, code in rows})
+        return [row for row, _, _ in rows]
+
+    def add_to(self, cells: set[int], row: int | None) -> None:
+        """Add the row and all before it; those before one that is in `cells` are in it, too."""
+        while row is not None and row not in cells:
+            cells.add(row)
+            row = self.parents.get(row)
+
+
+@dataclass(slots=True)
 class Garbage:
-    """What one sweep may free, as of one moment: rows up to `last_state` and `last_unit` were looked at."""
+    """What one sweep may free, as of one moment; `last` are the last rows of that moment, by table."""
 
     states: set[int]
     marks: Marks
     blobs: set[str]
-    last_state: int
-    last_unit: int
+    chain: Chain
+    last: dict[str, int]
 
 
 class Sweeper:
@@ -118,7 +140,9 @@ class Sweeper:
             _spare(transaction.connection, garbage, pinned)
             freed, epoch = _delete(transaction, garbage)
             marks = garbage.marks
-            transaction.after_commit(lambda: self._contents.forget(marks.units, marks.pieces, epoch))
+            transaction.after_commit(
+                lambda: self._contents.forget(garbage.states, marks.units, marks.pieces, epoch)
+            )
         return freed
 
     def _free_files(self, grace: float) -> int:
@@ -128,7 +152,7 @@ class Sweeper:
         for start in range(0, len(waiting), _FILES_AT_ONCE):
             part = waiting[start : start + _FILES_AT_ONCE]
             with self._database.write() as transaction:
-                # Whoever stores a unit that needs one of them takes it off the list, in a transaction like this.
+                # Whoever stores a unit that needs one of them takes it off the list in its transaction.
                 still = select_in(
                     transaction.connection, "SELECT address FROM doomed WHERE address IN ({})", part
                 )
@@ -163,7 +187,7 @@ class Sweeper:
         return age is None or grace == 0 or age > grace
 
     def _shrink(self) -> None:
-        """Give free pages of the database back to the disk, a few at a time so that writers get their turns."""
+        """Give free pages of the database back to the disk, a few at a time: writers get their turns."""
         while True:  # ends: each turn takes pages off the list, or there were none
             with self._database.read() as connection:
                 free = connection.execute("PRAGMA freelist_count").fetchone()[0]
@@ -180,115 +204,88 @@ def _last(connection: sqlite3.Connection, table: str) -> int:
     return int(connection.execute(f"SELECT COALESCE(MAX(id), 0) FROM {table}").fetchone()[0])
 
 
-def _addresses(rows: Iterable[tuple[str]]) -> Iterator[str]:
+def _addresses(rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
     for (blobs,) in rows:
         yield from blobs.split("\n")
 
 
 def _find_garbage(connection: sqlite3.Connection, states: set[int], inputs_grace: float) -> Garbage:
-    """What only `states` refer to."""
-    chain, codes = _read_inputs(connection)
+    """What only `states` refer to, and old cells that no state refers to."""
+    last = {table: _last(connection, table) for table in ("states", "units", "inputs")}
+    chain = Chain()
+    chain.read(connection, 0)
     dropped, kept = Marks(), Marks()
-    columns = "SELECT id, code, inputs, extra, units, names FROM states"
-    for row, *refs in connection.execute(columns):
+    for row, *refs in connection.execute("SELECT id, code, inputs, extra, units, names FROM states"):
         _mark_state(dropped if row in states else kept, refs, chain)
-    kept.inputs |= _young_inputs(connection, inputs_grace, chain)
-    dropped.inputs -= kept.inputs
-    dropped.pieces |= {codes[row] for row in dropped.inputs if row in codes}
-    kept.pieces |= {code for row, code in codes.items() if row not in dropped.inputs}
+    # A cell added lately may belong to a state that is yet to come.
+    for (row,) in connection.execute(
+        "SELECT id FROM inputs WHERE created > ?", (time.time() - inputs_grace,)
+    ):
+        chain.add_to(kept.inputs, row)
+    dropped.inputs = set(chain.parents) - kept.inputs
+    dropped.pieces.update(chain.codes[row] for row in dropped.inputs)
     dropped.pieces -= kept.pieces
+    dropped.pieces.difference_update(code for row, code in chain.codes.items() if row in kept.inputs)
     dropped.units = _units_of(connection, dropped.pieces)
     if dropped.units:
         dropped.units -= _units_of(connection, kept.pieces)
-    garbage = Garbage(states, dropped, set(), _last(connection, "states"), _last(connection, "units"))
-    statement = "SELECT blobs FROM units WHERE blobs IS NOT NULL AND id IN ({})"
-    garbage.blobs.update(_addresses(select_in(connection, statement, list(dropped.units))))
-    if garbage.blobs:
-        for row, blobs in connection.execute("SELECT id, blobs FROM units WHERE blobs IS NOT NULL"):
+    blobs = set(_blobs_of(connection, dropped.units))
+    if blobs:
+        for row, lines in connection.execute("SELECT id, blobs FROM units WHERE blobs IS NOT NULL"):
             if row not in dropped.units:
-                garbage.blobs.difference_update(blobs.split("\n"))
-    return garbage
+                blobs.difference_update(lines.split("\n"))
+    return Garbage(states, dropped, blobs, chain, last)
 
 
-def _mark_state(marks: Marks, refs: list[bytes | int | None], chain: dict[int, int | None]) -> None:
+def _mark_state(marks: Marks, refs: Sequence[Any], chain: Chain) -> None:
     code, inputs, *packed = refs
     try:
-        marks.pieces.add(code)  # type: ignore[arg-type]
+        marks.pieces.add(code)
         for numbers in packed:
-            marks.pieces.update(unpack(numbers))  # type: ignore[arg-type]
+            marks.pieces.update(unpack(numbers))
     except ValueError as error:
         raise HomeDamaged(f"a state's record is damaged ({error}); nothing was freed") from error
-    row = inputs
-    while isinstance(row, int) and row not in marks.inputs:
-        marks.inputs.add(row)
-        row = chain.get(row)
-
-
-def _read_inputs(connection: sqlite3.Connection) -> tuple[dict[int, int | None], dict[int, int]]:
-    rows = connection.execute("SELECT id, parent, code FROM inputs").fetchall()
-    return {row: parent for row, parent, _ in rows}, {row: code for row, _, code in rows}
-
-
-def _young_inputs(connection: sqlite3.Connection, grace: float, chain: dict[int, int | None]) -> set[int]:
-    """Cells added so lately that their state may be yet to come, and the cells before them."""
-    found: set[int] = set()
-    for (young,) in connection.execute("SELECT id FROM inputs WHERE created > ?", (time.time() - grace,)):
-        row: int | None = young
-        while row is not None and row not in found:
-            found.add(row)
-            row = chain.get(row)
-    return found
+    chain.add_to(marks.inputs, inputs)
 
 
 def _units_of(connection: sqlite3.Connection, pieces: Iterable[int]) -> set[int]:
     units: set[int] = set()
-    for (body,) in select_in(connection, "SELECT body FROM pieces WHERE id IN ({})", list(pieces)):
-        if body[:1] == ROWS:
-            units.update(_rows_in(body))
+    try:
+        for (body,) in select_in(connection, "SELECT body FROM pieces WHERE id IN ({})", list(pieces)):
+            if body[:1] == ROWS:
+                units.update(decode_piece(body)[1])
+    except ValueError as error:
+        raise HomeDamaged(f"a list of units is damaged ({error}); nothing was freed") from error
     return units
 
 
-def _rows_in(body: bytes) -> tuple[int, ...]:
-    try:
-        rows: tuple[int, ...] = decode_piece(body)[1]
-    except (ValueError, zlib.error) as error:
-        raise HomeDamaged(f"a list of units is damaged ({error}); nothing was freed") from error
-    return rows
+def _blobs_of(connection: sqlite3.Connection, units: Iterable[int]) -> Iterator[str]:
+    statement = "SELECT blobs FROM units WHERE blobs IS NOT NULL AND id IN ({})"
+    return _addresses(select_in(connection, statement, list(units)))
 
 
 def _spare(connection: sqlite3.Connection, garbage: Garbage, pinned: set[int]) -> None:
     """Take out of the garbage what was pinned or stored since it was computed."""
-    chain, codes = _read_inputs(connection)
-    kept = Marks()
-    columns = "SELECT code, inputs, extra, units, names FROM states WHERE "
-    for refs in connection.execute(columns + "id > ?", (garbage.last_state,)):
-        _mark_state(kept, list(refs), chain)
+    chain, marks, kept = garbage.chain, garbage.marks, Marks()
+    for row in chain.read(connection, garbage.last["inputs"]):
+        chain.add_to(kept.inputs, row)
     again = garbage.states & pinned
-    for refs in select_in(connection, columns + "id IN ({})", list(again)):
-        _mark_state(kept, list(refs), chain)
+    columns = "SELECT code, inputs, extra, units, names FROM states WHERE id "
+    for refs in connection.execute(columns + "> ?", (garbage.last["states"],)):
+        _mark_state(kept, refs, chain)
+    for refs in select_in(connection, columns + "IN ({})", list(again)):
+        _mark_state(kept, refs, chain)
+    kept.pieces.update(chain.codes[row] for row in kept.inputs if row in chain.codes)
+    kept.units = _units_of(connection, kept.pieces)
     garbage.states -= again
-    # A cell added since then may continue a chain that was garbage.
-    kept.inputs |= {row for parent in set(chain) - garbage.marks.inputs for row in _ancestors(parent, chain)}
-    garbage.marks.inputs -= kept.inputs
-    garbage.marks.pieces -= kept.pieces | {
-        code for row, code in codes.items() if row not in garbage.marks.inputs
-    }
-    garbage.marks.units -= _units_of(connection, kept.pieces)
-    spared = "SELECT blobs FROM units WHERE blobs IS NOT NULL AND id "
-    garbage.blobs.difference_update(_addresses(connection.execute(spared + "> ?", (garbage.last_unit,))))
-    kept_units = list(_units_of(connection, kept.pieces))
-    rows = select_in(connection, spared + "IN ({})", kept_units)
-    garbage.blobs.difference_update(_addresses(rows))
-
-
-def _ancestors(row: int, chain: dict[int, int | None]) -> Iterator[int]:
-    parent = chain.get(row)
-    if parent is not None:
-        yield parent
+    marks.inputs -= kept.inputs
+    marks.pieces -= kept.pieces
+    marks.units -= kept.units
+    garbage.blobs.difference_update(_blobs_of(connection, kept.units))
 
 
 def _delete(transaction: Transaction, garbage: Garbage) -> tuple[int, int]:
-    """Delete the rows, put the blobs on the list of files to remove; gives the bytes of units and the new epoch."""
+    """Delete the rows and list the files to remove; gives the bytes of units and the new epoch."""
     marks = garbage.marks
     size = "SELECT COALESCE(SUM(LENGTH(data)), 0) FROM units WHERE id IN ({})"
     freed = sum(part for (part,) in select_in(transaction.connection, size, list(marks.units)))

@@ -71,7 +71,7 @@ def drop_names(transaction: Transaction, workspace: int, keep: tuple[str, ...] =
 
 
 def describe(connection: sqlite3.Connection, is_alive: Callable[[str], bool]) -> list[dict[str, Any]]:
-    """All workspaces, oldest first: name, labelled, created, used, states (how many), open (by a live process)."""
+    """All workspaces, oldest first: name, labelled, created, used, states (count), open (to anybody)."""
     open_rows = {
         row for row, owner in connection.execute("SELECT workspace, owner FROM opened") if is_alive(owner)
     }
@@ -85,8 +85,8 @@ def describe(connection: sqlite3.Connection, is_alive: Callable[[str], bool]) ->
             "open": row in open_rows,
         }
         for row, name, labelled, created, used, count in connection.execute(
-            "SELECT id, name, labelled, created, used, (SELECT COUNT(*) FROM names WHERE workspace = workspaces.id)"
-            " FROM workspaces ORDER BY id"
+            "SELECT id, name, labelled, created, used,"
+            " (SELECT COUNT(*) FROM names WHERE workspace = workspaces.id) FROM workspaces ORDER BY id"
         )
     ]
 
