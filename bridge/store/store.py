@@ -283,8 +283,8 @@ class Store:
         """Free now what no name and no pin needs; gives the bytes of units and blob files.
 
         Blob files written in the last `grace` seconds stay (0: none are spared; for callers who know that
-        nothing is being executed; with another process in the home 60 is the least). With `strays`, files older
-        than that many seconds that no state needs go too: those of failed cells and killed processes.
+        nothing is being executed; with another process in the home 60 is the least). With `strays`, files that
+        no state needs go too when older than that many seconds: those of failed cells and killed processes.
         """
         freed = self._sweep(grace, strays)
         self._database.pragma("PRAGMA wal_checkpoint(TRUNCATE)")
