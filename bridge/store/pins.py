@@ -18,23 +18,27 @@ class Pins:
     def __init__(self, database: Database, owner: str) -> None:
         self._database = database
         self._owner = owner
+        # Two locks: a sweep asks for `held` in a write transaction, for which whoever has `_turn` may be waiting.
+        self._turn = threading.Lock()
         self._lock = threading.Lock()
         self._counts: Counter[int] = Counter()
 
     def add(self, state: int) -> None:
         """One more user of the state. StateNotFound when it was freed before."""
-        with self._lock:
+        with self._turn:
             if not self._counts[state]:
                 self._record(state)
-            self._counts[state] += 1
+            with self._lock:
+                self._counts[state] += 1
 
     def remove(self, state: int) -> bool:
         """One user less; whether the state has neither users nor a name now, so that it can be freed."""
-        with self._lock:
-            self._counts[state] -= 1
-            if self._counts[state]:
-                return False
-            del self._counts[state]
+        with self._turn:
+            with self._lock:
+                self._counts[state] -= 1
+                if self._counts[state]:
+                    return False
+                del self._counts[state]
             try:
                 with self._database.write() as transaction:
                     transaction.execute(
@@ -51,7 +55,7 @@ class Pins:
     def held(self) -> set[int]:
         """The states pinned by this store, whether or not their rows could be written."""
         with self._lock:
-            return {state for state, count in self._counts.items() if count}
+            return set(self._counts)
 
     def _record(self, state: int) -> None:
         try:

@@ -284,7 +284,7 @@ class Store:
 
         Blob files written in the last `grace` seconds stay (0: none are spared; for callers who know that
         nothing is being executed; with another process in the home 60 is the least). With `strays`, files that
-        no state needs go too when older than that many seconds: those of failed cells and killed processes.
+        no state needs go too when older than so many seconds: those of failed cells and killed processes.
         """
         freed = self._sweep(grace, strays)
         self._database.pragma("PRAGMA wal_checkpoint(TRUNCATE)")
