@@ -1,0 +1,191 @@
+"""The WSGI application: HTTP to dicts and back, one call into the engine per request, nothing else.
+
+Every request goes the same way: Host, Origin, token (bridge.rest.auth), route, fields (bridge.rest.body),
+the route's handler (bridge.rest.routes), JSON. Whatever goes wrong on it ends in `_refusal`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import bottle
+
+from bridge.errors import BridgeError, ShuttingDown
+from bridge.rest.auth import Access, unauthorized
+from bridge.rest.body import BODY_LIMIT, parse_body, parse_query, read_body
+from bridge.rest.openapi import document
+from bridge.rest.replies import INTERNAL, JSON, body_of, body_of_status, dump
+from bridge.rest.routes import ROUTES, Route
+from bridge.rest.slow import EVERY, Job
+from bridge.rest.url import canonical_path, path_text
+
+if TYPE_CHECKING:
+    from bridge.engine import Kernel
+
+log = logging.getLogger(__name__)
+
+_STARTED = "bridge.started"
+_ORIGIN = "bridge.origin"
+_AUTHORISED = "bridge.authorised"
+_METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What an application serves: its engine, who may enter, and its limits.
+
+    `body_limit` is in bytes, `every` in seconds between signs of life of a long answer. Once `closing` is
+    set, every request is answered with 503.
+    """
+
+    kernel: Kernel
+    access: Access
+    body_limit: int = BODY_LIMIT
+    every: float = EVERY
+    closing: Event = field(default_factory=Event)
+
+
+def make_app(site: Callable[[], Site]) -> bottle.Bottle:
+    """The application; `site` is asked anew for each request, so it may be opened by the first."""
+    app = bottle.Bottle()
+    # One place for every error page, in JSON; bottle's own are HTML.
+    app.default_error_handler = _error_page
+    app.add_hook("before_request", lambda: _admit(site()))
+    app.add_hook("after_request", _finish)
+    for route in ROUTES:
+        app.route(route.rule, route.method, _callback(route, site))
+    app.route("/openapi.json", "GET", _guarded(lambda: _json(document())))
+    return app
+
+
+def _admit(site: Site) -> None:
+    """Lets a request in or refuses it; runs before routing, so it also guards what is no route."""
+    environ = bottle.request.environ
+    environ[_STARTED] = time.perf_counter()
+    environ["PATH_INFO"] = canonical_path(
+        environ.get("REQUEST_URI"), environ["bottle.raw_path"], environ.get("SCRIPT_NAME", "")
+    )
+    host = environ.get("HTTP_HOST")
+    try:
+        site.access.check_host(host)
+        environ[_ORIGIN] = site.access.check_origin(environ.get("HTTP_ORIGIN"), host)
+        if environ["REQUEST_METHOD"] == "OPTIONS" and environ[_ORIGIN] is not None:
+            raise _preflight()
+        authorised = site.access.check_token(
+            environ.get("QUERY_STRING", ""), environ.get("HTTP_AUTHORIZATION")
+        )
+        environ[_AUTHORISED] = authorised
+        if not authorised and environ["PATH_INFO"] not in _PUBLIC:
+            raise unauthorized()
+        if site.closing.is_set():
+            raise ShuttingDown("the server is shutting down")
+    except BridgeError as error:
+        raise _refusal(error) from None
+
+
+_PUBLIC = frozenset(route.rule for route in ROUTES if route.public)
+
+
+def _finish() -> None:
+    """Adds what every answer carries, and writes the request into the log (without its query: the token)."""
+    environ, response = bottle.request.environ, bottle.response
+    response.set_header("Cache-Control", "no-store")
+    response.set_header("X-Content-Type-Options", "nosniff")
+    if environ.get(_ORIGIN):
+        response.set_header("Access-Control-Allow-Origin", environ[_ORIGIN])
+        response.set_header("Vary", "Origin")
+    if _STARTED in environ:
+        milliseconds = (time.perf_counter() - environ[_STARTED]) * 1000
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+        log.info("%s %s %d %.1f ms", method, path, response.status_code, milliseconds)
+
+
+def _callback(route: Route, site: Callable[[], Site]) -> Callable[..., Any]:
+    def answer(**names: str) -> Any:
+        here, environ = site(), bottle.request.environ
+        given = {name: path_text(segment) for name, segment in names.items()}
+        if route.method == "POST":
+            data = read_body(environ, here.body_limit)
+            given |= parse_body(data, environ.get("CONTENT_TYPE"), route.body)
+        given |= parse_query(environ.get("QUERY_STRING", ""), route.query)
+        if route.public:
+            given["authorised"] = environ[_AUTHORISED]
+        if not route.executes:
+            return _json(route.handler(here.kernel, given))
+        job = Job(lambda: route.handler(here.kernel, given), "execution")
+        if job.wait(here.every):
+            return _json(job.result())
+        return _begun(job.body(here.every))
+
+    return _guarded(answer)
+
+
+def _guarded(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """The callback with every error it can raise turned into an answer."""
+
+    def guarded(**names: str) -> Any:
+        try:
+            return callback(**names)
+        except BridgeError as error:
+            if error.status >= 500 and not isinstance(error, ShuttingDown):
+                log.error("%s %s", bottle.request.method, bottle.request.path, exc_info=error)
+            raise _refusal(error) from None
+        except bottle.HTTPResponse:
+            raise
+        except Exception:
+            log.exception("%s %s", bottle.request.method, bottle.request.path)
+            raise _answer(500, body_of_status(500, INTERNAL)) from None
+
+    return guarded
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    bottle.response.content_type = JSON
+    return dump(value)
+
+
+def _begun(body: Iterator[bytes]) -> Iterator[bytes]:
+    bottle.response.content_type = JSON
+    return body
+
+
+def _refusal(error: BridgeError) -> bottle.HTTPResponse:
+    answer = _answer(error.status, body_of(error))
+    if error.status == 401:
+        answer.set_header("WWW-Authenticate", 'Bearer realm="jupyter-bridge"')
+    return answer
+
+
+def _answer(status: int, body: bytes) -> bottle.HTTPResponse:
+    return bottle.HTTPResponse(body, status, headers={"Content-Type": JSON})
+
+
+def _preflight() -> bottle.HTTPResponse:
+    return bottle.HTTPResponse(
+        b"",
+        204,
+        headers={
+            "Access-Control-Allow-Methods": _METHODS,
+            "Access-Control-Allow-Headers": "Authorization, Content-Type",
+            "Access-Control-Max-Age": "600",
+        },
+    )
+
+
+def _error_page(error: bottle.HTTPError) -> bytes:
+    """The body for an error of bottle's own: no such route, wrong method, or a defect of ours."""
+    bottle.response.content_type = JSON
+    method, path = bottle.request.method, bottle.request.environ["PATH_INFO"]
+    if error.status_code == 404:
+        return body_of_status(404, f"there is no route {method} {path}")
+    if error.status_code == 405:
+        return body_of_status(405, f"{path} does not answer to {method}")
+    if error.status_code >= 500:
+        log.error("%s %s", method, path, exc_info=error.exception)
+        return body_of_status(error.status_code, INTERNAL)
+    return body_of_status(error.status_code, str(error.body or ""))
