@@ -1,0 +1,465 @@
+"""What a piece of top-level code reads, binds and removes: a small tree built from its AST, judged after
+it ran.
+
+The tree says in which order names are met and under which conditions; `judge` walks it once it is known
+which branches ran. Nodes are tuples, the first item names the kind:
+
+    read name · bind name · del name · seq nodes · jump "exit"/"break"/"continue"
+    opt mark node               an expression part that may be skipped (`b` in `a and b`)
+    if arms exhaustive          arms are (mark, node)
+    loop turns target body orelse endless · comp turns node
+    with mark body · try mark body handlers orelse final · match cases
+    park names key              a function made and only bound to these names: it runs when one of
+        them is read
+    run key                     a function made here that somebody may call at once
+    deco dotted name key        a decorated function: parked if all decorators are known not to call
+        it, else run
+    class name key bases decorators
+    star module · any · unsafe name · strings callee texts variables whole · classes dotted · code
+        unit
+
+A key is (code name, first line) of a function's code object. Function bodies are not walked here: their
+code objects tell what they read (see `reach`); `park` and `run` only say whether they can have run. A
+mark is the number of a marker (see `marks`), or None where none was set: then the part may or may not
+have run.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from . import magics, words
+from .marks import Edits
+
+Node = tuple[Any, ...]
+NOTHING: Node = ("seq", ())
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def seq(*nodes: Node | None) -> Node:
+    """The nodes one after another, without the empty ones."""
+    kept = [node for node in nodes if node is not None and node != NOTHING]
+    return kept[0] if len(kept) == 1 else ("seq", tuple(kept))
+
+
+class _Class:
+    """The scope of a class body: names surely bound in it so far, and those declared global."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.definite: set[str] = set()
+        self.declared: set[str] = set()
+
+
+class Builder:
+    """Builds the tree of statements and notes in `edits` where markers are to be set.
+
+    `hooked`: code run by magics through the shell's compiler is seen there, so it is left out here.
+    """
+
+    def __init__(
+        self, edits: Edits | None, source: magics.Source, *, hooked: bool, annotations: bool
+    ) -> None:
+        self.edits = edits
+        self.source = source
+        self.hooked = hooked
+        self.annotations = annotations  # evaluated where they stand
+        self._hidden: list[set[str]] = []  # targets of the comprehensions around
+        self._class: _Class | None = None
+        self._live = edits is not None  # False inside loops, classes: no markers there
+
+    # -- names
+
+    def _load(self, name: str) -> Node | None:
+        if any(name in names for names in self._hidden):
+            return None
+        if self._class is not None and not self._hidden:
+            if name in self._class.definite:
+                return None
+            if name.startswith("__") and not name.endswith("__"):
+                mangled = f"_{self._class.name.lstrip('_')}{name}"
+                return seq(("read", name), ("read", mangled))
+        if name in words.UNSAFE_NAMES:
+            return seq(("read", name), ("unsafe", name))
+        return ("read", name)
+
+    def _store(self, name: str) -> Node | None:
+        if self._class is not None and name not in self._class.declared:
+            self._class.definite.add(name)
+            return None
+        return ("bind", name)
+
+    def _remove(self, name: str) -> Node | None:
+        if self._class is not None and name not in self._class.declared:
+            self._class.definite.discard(name)
+            return None
+        return ("del", name)
+
+    # -- markers
+
+    def _mark(self, body: list[ast.stmt], *, end: bool = False) -> int | None:
+        return self.edits.statement(body, end=end) if self._live and self.edits is not None else None
+
+    def _mark_value(self, parent: ast.AST, field: str, index: int | None = None) -> int | None:
+        live = self._live and self.edits is not None
+        return self.edits.value(parent, field, index) if live and self.edits is not None else None
+
+    def _mark_turns(self, parent: ast.AST) -> int | None:
+        return self.edits.iterable(parent) if self._live and self.edits is not None else None
+
+    # -- statements
+
+    def body(self, statements: list[ast.stmt], *, branch: bool = False) -> Node:
+        """Statements in order. `branch`: they may be skipped, so what they bind in a class is not sure."""
+        known = set(self._class.definite) if branch and self._class is not None else None
+        node = seq(*[self.statement(each) for each in statements])
+        if known is not None and self._class is not None:
+            self._class.definite = known
+        return node
+
+    def _loop_body(self, statements: list[ast.stmt]) -> Node:
+        live, self._live = self._live, False
+        node = self.body(statements, branch=True)
+        self._live = live
+        return node
+
+    def statement(self, node: ast.stmt) -> Node:
+        """The tree of one statement."""
+        method = getattr(self, "_" + type(node).__name__.lower(), None)
+        if method is not None:
+            made: Node = method(node)
+            return made
+        return self._children(node)
+
+    def _children(self, node: ast.AST) -> Node:
+        """All parts in the order of the grammar: right for what evaluates everything from left to right."""
+        parts: list[Node | None] = []
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                parts.append(self.value(child))
+            elif isinstance(child, ast.stmt):
+                parts.append(self.statement(child))
+            else:
+                parts.append(self._children(child))
+        return seq(*parts)
+
+    def _assign(self, node: ast.Assign) -> Node:
+        names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        plain = len(names) == len(node.targets)
+        value = self.value(node.value, park=names if plain else None)
+        return seq(value, *[self.target(target) for target in node.targets])
+
+    def _annassign(self, node: ast.AnnAssign) -> Node:
+        value = None
+        if node.value is not None:
+            names = [node.target.id] if isinstance(node.target, ast.Name) else None
+            value = self.value(node.value, park=names)
+        note = self.value(node.annotation) if self.annotations else None
+        bare_name = isinstance(node.target, ast.Name) and node.value is None
+        return seq(value, None if bare_name else self.target(node.target), note)
+
+    def _augassign(self, node: ast.AugAssign) -> Node:
+        if isinstance(node.target, ast.Name):
+            first = self._load(node.target.id)
+            return seq(first, self.value(node.value), self._store(node.target.id))
+        return seq(self.target(node.target), self.value(node.value))
+
+    def _delete(self, node: ast.Delete) -> Node:
+        return seq(*[self.target(target) for target in node.targets])
+
+    def target(self, node: ast.expr) -> Node | None:
+        """Binds (or, in a `del`, removes) what the target names; other targets are evaluated."""
+        if isinstance(node, ast.Name):
+            return self._remove(node.id) if isinstance(node.ctx, ast.Del) else self._store(node.id)
+        if isinstance(node, (ast.Tuple, ast.List)):
+            return seq(*[self.target(item) for item in node.elts])
+        if isinstance(node, ast.Starred):
+            return self.target(node.value)
+        return self.value(node)
+
+    def _if(self, node: ast.If) -> Node:
+        if isinstance(node.test, ast.Compare) and words.is_main_guard(node.test):
+            test = None
+        else:
+            test = self.value(node.test)
+        arms = [(self._mark(node.body), self.body(node.body, branch=True))]
+        if node.orelse:
+            arms.append((self._mark(node.orelse), self.body(node.orelse, branch=True)))
+        return seq(test, ("if", tuple(arms), bool(node.orelse)))
+
+    def _for(self, node: ast.For | ast.AsyncFor) -> Node:
+        iterable = self.value(node.iter)
+        turns = self._mark_turns(node) if isinstance(node, ast.For) else None
+        known = set(self._class.definite) if self._class is not None else None
+        target = self.target(node.target)
+        body = self._loop_body(node.body)
+        if known is not None and self._class is not None:
+            self._class.definite = known
+        orelse = self.body(node.orelse, branch=True)
+        return seq(iterable, ("loop", turns, target or NOTHING, body, orelse, False))
+
+    _asyncfor = _for
+
+    def _while(self, node: ast.While) -> Node:
+        live, self._live = self._live, False  # the test runs on every turn
+        test = self.value(node.test)
+        self._live = live
+        body = self._loop_body(node.body)
+        orelse = self.body(node.orelse, branch=True)
+        endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
+        return seq(test, ("loop", None, NOTHING, body, orelse, endless))
+
+    def _with(self, node: ast.With | ast.AsyncWith) -> Node:
+        items: list[Node | None] = []
+        for item in node.items:
+            items.append(self.value(item.context_expr))
+            if item.optional_vars is not None:
+                items.append(self.target(item.optional_vars))
+        body = self.body(node.body, branch=True)
+        return seq(*items, ("with", self._mark(node.body, end=True), body))
+
+    _asyncwith = _with
+
+    def _try(self, node: Any) -> Node:
+        body = self.body(node.body, branch=True)
+        mark = self._mark(node.body, end=True)
+        handlers = []
+        for handler in node.handlers:
+            kinds = self.value(handler.type) if handler.type is not None else NOTHING
+            inner = self.body(handler.body, branch=True)
+            if handler.name:  # bound at the start, removed at the end
+                inner = seq(self._store(handler.name), inner, self._remove(handler.name))
+            handlers.append((self._mark(handler.body), kinds, inner))
+        orelse = self.body(node.orelse, branch=True)
+        final = self.body(node.finalbody)
+        return ("try", mark, body, tuple(handlers), orelse, final)
+
+    _trystar = _try
+
+    def _raise(self, node: ast.Raise) -> Node:
+        return seq(self._children(node), ("jump", "exit"))
+
+    def _return(self, node: ast.Return) -> Node:
+        return seq(self._children(node), ("jump", "exit"))
+
+    def _break(self, node: ast.Break) -> Node:
+        return ("jump", "break")
+
+    def _continue(self, node: ast.Continue) -> Node:
+        return ("jump", "continue")
+
+    def _assert(self, node: ast.Assert) -> Node:
+        test = self.value(node.test)
+        if node.msg is None:
+            return test
+        return seq(test, ("opt", *self._part(node, "msg", None, node.msg)))
+
+    def _global(self, node: ast.Global) -> Node:
+        if self._class is not None:
+            self._class.declared.update(node.names)
+        return NOTHING
+
+    def _nonlocal(self, node: ast.Nonlocal) -> Node:
+        return NOTHING
+
+    def _import(self, node: ast.Import) -> Node:
+        parts: list[Node | None] = []
+        for alias in node.names:
+            if alias.name == "__main__":
+                parts.append(("any",))
+            parts.append(self._store(alias.asname or alias.name.partition(".")[0]))
+        return seq(*parts)
+
+    def _importfrom(self, node: ast.ImportFrom) -> Node:
+        parts: list[Node | None] = []
+        if node.module == "__main__" or any(alias.name in words.UNSAFE_ATTRIBUTES for alias in node.names):
+            parts.append(("any",))
+        if node.module == "__future__" and any(alias.name == "annotations" for alias in node.names):
+            self.annotations = False
+        for alias in node.names:
+            if alias.name == "*":
+                parts.append(("star", node.module or ""))
+            else:
+                parts.append(self._store(alias.asname or alias.name))
+        return seq(*parts)
+
+    # -- definitions
+
+    def _functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Node:
+        decorators = [self.value(each) for each in node.decorator_list]
+        key = (node.name, node.decorator_list[0].lineno if node.decorator_list else node.lineno)
+        made = self._signature(node.args, park=[node.name])
+        notes = self._annotations_of(node) if self.annotations else NOTHING
+        owner = node.name if self._class is None else self._class.name
+        if node.decorator_list:
+            function: Node = ("deco", _dotted_all(node.decorator_list), owner, key)
+        else:
+            function = ("park", (owner,), key) if self._class is None else NOTHING
+        return seq(*decorators, made, notes, function, self._store(node.name))
+
+    _asyncfunctiondef = _functiondef
+
+    def _signature(self, args: ast.arguments, park: list[str] | None) -> Node:
+        defaults = [*args.defaults, *[each for each in args.kw_defaults if each is not None]]
+        return seq(*[self.value(each, park=park) for each in defaults])
+
+    def _annotations_of(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Node:
+        args = node.args
+        every = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
+        notes = [arg.annotation for arg in every if arg is not None and arg.annotation is not None]
+        if node.returns is not None:
+            notes.append(node.returns)
+        bounds = [self._children(each) for each in getattr(node, "type_params", ())]
+        return seq(*bounds, *[self.value(each) for each in notes])
+
+    def _classdef(self, node: ast.ClassDef) -> Node:
+        decorators = [self.value(each) for each in node.decorator_list]
+        bases = [self.value(each) for each in node.bases]
+        keywords = [self.value(each.value) for each in node.keywords]
+        bounds = [self._children(each) for each in getattr(node, "type_params", ())]
+        outer, live = self._class, self._live
+        hidden, self._hidden = self._hidden, []
+        self._class, self._live = _Class(node.name), False
+        body = self.body(node.body)
+        self._class, self._live, self._hidden = outer, live, hidden
+        key = (node.name, node.decorator_list[0].lineno if node.decorator_list else node.lineno)
+        known = _dotted_all(node.bases) if not node.keywords else None
+        made = ("class", node.name, key, known, _dotted_all(node.decorator_list))
+        return seq(*decorators, *bounds, *bases, *keywords, body, made, self._store(node.name))
+
+    # -- patterns
+
+    def _match(self, node: ast.Match) -> Node:
+        subject = self.value(node.subject)
+        cases = []
+        for case in node.cases:
+            captures: list[str] = []
+            reads = self._pattern(case.pattern, captures)
+            bound = seq(*[self._store(name) for name in captures])
+            guard = self.value(case.guard) if case.guard is not None else None
+            body = self.body(case.body, branch=True)
+            cases.append((self._mark(case.body), reads, bound, guard, body))
+        return seq(subject, ("match", tuple(cases)))
+
+    def _pattern(self, node: ast.AST, captures: list[str]) -> Node:
+        parts: list[Node | None] = []
+        name = getattr(node, "name", None) if isinstance(node, (ast.MatchAs, ast.MatchStar)) else None
+        rest = getattr(node, "rest", None) if isinstance(node, ast.MatchMapping) else None
+        captures.extend(each for each in (name, rest) if each)
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                parts.append(self.value(child))
+            else:
+                parts.append(self._pattern(child, captures))
+        return seq(*parts)
+
+    # -- values
+
+    def value(self, node: ast.expr, park: list[str] | None = None) -> Node:
+        """The tree of an expression. `park`: names the value (a function, or a display) is bound to."""
+        if isinstance(node, ast.Name):
+            return (self._load(node.id) if isinstance(node.ctx, ast.Load) else self.target(node)) or NOTHING
+        if isinstance(node, ast.Constant):
+            return ("any",) if words.names_main(node.value) else NOTHING
+        if isinstance(node, ast.Lambda):
+            made = self._signature(node.args, park)
+            key = ("<lambda>", node.lineno)
+            owned = park and self._class is None
+            return seq(made, ("park", tuple(park or ()), key) if owned else ("run", key))
+        if park and isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+            return seq(*[self.value(item, park) for item in node.elts])
+        if park and isinstance(node, ast.Dict):
+            keys = [self.value(key) for key in node.keys if key is not None]
+            return seq(*keys, *[self.value(item, park) for item in node.values])
+        if isinstance(node, _COMPREHENSIONS):
+            return self._comprehension(node)
+        method = getattr(self, "_value_" + type(node).__name__.lower(), None)
+        if method is not None:
+            found: Node = method(node)
+            return found
+        return self._children(node)
+
+    def _value_attribute(self, node: ast.Attribute) -> Node:
+        inner = self.value(node.value)
+        return seq(inner, ("any",)) if node.attr in words.UNSAFE_ATTRIBUTES else inner
+
+    def _value_namedexpr(self, node: ast.NamedExpr) -> Node:
+        value = self.value(node.value, park=[node.target.id])
+        hidden, self._hidden = self._hidden, []  # binds in the scope around the comprehensions
+        bound = self._store(node.target.id)
+        self._hidden = hidden
+        return seq(value, bound)
+
+    def _part(
+        self, parent: ast.AST, field: str, index: int | None, node: ast.expr
+    ) -> tuple[int | None, Node]:
+        inner = self.value(node)
+        return self._mark_value(parent, field, index), inner
+
+    def _value_boolop(self, node: ast.BoolOp) -> Node:
+        later = [("opt", *self._part(node, "values", i, each)) for i, each in enumerate(node.values) if i]
+        return seq(self.value(node.values[0]), _chain(later))
+
+    def _value_compare(self, node: ast.Compare) -> Node:
+        if words.is_main_guard(node):
+            return NOTHING
+        first = seq(self.value(node.left), self.value(node.comparators[0]))
+        later = [
+            ("opt", *self._part(node, "comparators", i, each)) for i, each in enumerate(node.comparators) if i
+        ]
+        return seq(first, _chain(later))
+
+    def _value_ifexp(self, node: ast.IfExp) -> Node:
+        test = self.value(node.test)
+        arms = (self._part(node, "body", None, node.body), self._part(node, "orelse", None, node.orelse))
+        return seq(test, ("if", arms, True))
+
+    def _comprehension(self, node: Any) -> Node:
+        generators: list[ast.comprehension] = node.generators
+        first = self.value(generators[0].iter)
+        turns = None if generators[0].is_async else self._mark_turns(generators[0])
+        live, self._live = self._live, False
+        hidden: set[str] = set()
+        self._hidden.append(hidden)
+        parts: list[Node | None] = []
+        for i, generator in enumerate(generators):
+            if i:
+                parts.append(self.value(generator.iter))
+            parts.append(self._hide(generator.target, hidden))
+            parts.extend(self.value(test) for test in generator.ifs)
+        kept = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        parts.extend(self.value(each) for each in kept)
+        self._hidden.pop()
+        self._live = live
+        return seq(first, ("comp", turns, seq(*parts)))
+
+    def _hide(self, target: ast.expr, hidden: set[str]) -> Node:
+        """Targets of a comprehension live in it alone; other parts of a target are evaluated."""
+        names = [each.id for each in ast.walk(target) if isinstance(each, ast.Name)]
+        stored = {
+            each.id
+            for each in ast.walk(target)
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        }
+        reads = [self._load(name) for name in names if name not in stored]
+        hidden |= stored
+        return seq(*reads)
+
+    def _value_call(self, node: ast.Call) -> Node:
+        known = magics.shell_call(self, node)
+        if known is not None:
+            return known
+        return seq(self._children(node), *words.library_reads(node))
+
+
+def _chain(parts: list[Node]) -> Node | None:
+    """Each part is met only if the one before it was: nested, so that nothing is sure after a skipped one."""
+    node: Node | None = None
+    for _, mark, inner in reversed(parts):
+        node = ("opt", mark, inner if node is None else seq(inner, node))
+    return node
+
+
+def _dotted_all(nodes: list[ast.expr]) -> tuple[str | None, ...]:
+    return tuple(words.dotted(node.func if isinstance(node, ast.Call) else node) for node in nodes)

@@ -1,0 +1,320 @@
+"""Walks the tree of what was run, with the markers' answers: what was read, bound, removed, and might
+have been called.
+
+`killed` is the set of names whose value from before the cell is surely gone at a point (bound or removed
+by the cell on every way there). A read of a killed name sees the cell's own value and is no read of the
+state. Killed names stay killed, so a function called later than its own name was read sees at least those
+as gone. None in place of the set stands for a point that is never reached.
+"""
+
+from __future__ import annotations
+
+import abc
+import builtins
+import sys
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from . import words
+from .marks import Marks
+from .units import Unit
+
+Killed = frozenset[str]
+_NONE: Killed = frozenset()
+_MISSING = object()
+
+
+class Judge:
+    """Collects over the units of one cell."""
+
+    def __init__(
+        self, before: set[str], after: dict[str, Any], text_of: Callable[[str], set[str] | None]
+    ) -> None:
+        """`before`: names that were there; `text_of`: words of the string a name held then, or None."""
+        self.before, self.after, self._text_of = before, after, text_of
+        self.reads: set[str] = set()  # names whose old value was (or may have been) seen by top-level code
+        self.binds: set[str] = set()  # names that were, or may have been, bound by top-level code
+        self.roots: dict[str, Killed] = {}  # every name that was loaded, with what was killed by then
+        self.codes: dict[types.CodeType, Killed] = {}  # functions made in the cell that may have run
+        self.parked: dict[str, list[types.CodeType]] = {}  # functions made in the cell and bound to a name
+        self.spoken: set[str] = set()  # variables whose text a library took names from
+        self.uncertain = False
+        self.pickled: Killed | None = None  # classes may have been looked up by name
+        self._unit: Unit | None = None
+        self._marks: Marks | None = None
+        self._loops: list[tuple[list[Killed], list[Killed]]] = []
+        self._groups: dict[int, Killed] = {}
+        self._main: Killed = _NONE  # at the start of the cell's statement that runs now
+
+    def unit(self, unit: Unit, *, main: int) -> None:
+        """Judges one unit; units of a group follow each other, others ran inside the main one's last."""
+        start = self._groups.get(unit.group, self._main)
+        if unit.group == main:
+            self._main = start
+        end = self._enter(unit, start)
+        self._groups[unit.group] = end if end is not None and unit.finished is not False else start
+
+    def _enter(self, unit: Unit, killed: Killed) -> Killed | None:
+        outer = self._unit, self._marks, self._loops
+        self._unit, self._marks, self._loops = unit, unit.marks, []
+        try:
+            end = self.walk(unit.node, killed)
+            if unit.foreign:
+                for codes in unit.codes.values():
+                    self._run(codes, killed)
+        finally:
+            self._unit, self._marks, self._loops = outer
+        return end
+
+    def walk(self, node: tuple[Any, ...], killed: Killed | None) -> Killed | None:
+        """What is killed after the node."""
+        if killed is None:
+            return None
+        method = getattr(self, "_" + node[0])
+        end: Killed | None = method(killed, *node[1:])
+        return end
+
+    def load(self, name: str, killed: Killed) -> None:
+        """Notes that the name was read at a point where `killed` are gone."""
+        if name not in killed:
+            self.reads.add(name)
+        known = self.roots.get(name)
+        self.roots[name] = killed if known is None else known & killed
+
+    def _hit(self, mark: int | None) -> bool | None:
+        return None if mark is None or self._marks is None else mark in self._marks
+
+    # -- single nodes
+
+    def _read(self, killed: Killed, name: str) -> Killed:
+        self.load(name, killed)
+        return killed
+
+    def _bind(self, killed: Killed, name: str) -> Killed:
+        self.binds.add(name)
+        return killed if name in killed else killed | {name}
+
+    def _maybe(self, killed: Killed, name: str) -> Killed:
+        self.binds.add(name)
+        return killed
+
+    def _del(self, killed: Killed, name: str) -> Killed:
+        return killed | {name}
+
+    def _seq(self, killed: Killed | None, nodes: Iterable[tuple[Any, ...]]) -> Killed | None:
+        for node in nodes:
+            killed = self.walk(node, killed)
+            if killed is None:
+                break
+        return killed
+
+    def _jump(self, killed: Killed, kind: str) -> None:
+        if kind != "exit" and self._loops:
+            self._loops[-1][kind == "continue"].append(killed)
+
+    def _any(self, killed: Killed) -> Killed:
+        self.uncertain = True
+        return killed
+
+    def _unsafe(self, killed: Killed, name: str) -> Killed:
+        own = name in killed or name in self.before
+        self.uncertain = self.uncertain or not own
+        return killed
+
+    def _code(self, killed: Killed, unit: Unit) -> Killed:
+        binds = set(self.binds)
+        self._enter(unit, killed)
+        if unit.foreign:  # inside a function of the magic's
+            self.binds = binds
+        return killed
+
+    # -- branches
+
+    def _opt(self, killed: Killed, mark: int | None, node: tuple[Any, ...]) -> Killed | None:
+        hit = self._hit(mark)
+        if hit is False:
+            return killed
+        end = self.walk(node, killed)
+        return end if hit else killed
+
+    def _if(self, killed: Killed, arms: Any, exhaustive: bool) -> Killed | None:
+        hits = [self._hit(mark) for mark, _ in arms]
+        ends: list[Killed | None] = []
+        for hit, (_, node) in zip(hits, arms, strict=True):
+            if hit is not False:
+                ends.append(self.walk(node, killed))
+        if True not in hits and not (exhaustive and None in hits):
+            ends.append(killed)  # no arm ran (or, with two, the test failed: what follows is not met)
+        return _merge(ends)
+
+    def _loop(
+        self, killed: Killed, turns: int | None, target: Any, body: Any, orelse: Any, endless: bool
+    ) -> Killed | None:
+        turned = True if endless else self._marks.turned(turns) if self._marks is not None else None
+        if turned is False:
+            return self.walk(orelse, killed)
+        breaks: list[Killed] = []
+        continues: list[Killed] = []
+        self._loops.append((breaks, continues))
+        once = _merge([self.walk(body, self.walk(target, killed)), *continues])
+        self._loops.pop()
+        ended = None if endless else once if turned else killed
+        return _merge([self.walk(orelse, ended), *breaks])
+
+    def _comp(self, killed: Killed, turns: int | None, node: tuple[Any, ...]) -> Killed:
+        if self._marks is None or self._marks.turned(turns) is not False:
+            self.walk(node, killed)
+        return killed
+
+    def _with(self, killed: Killed, mark: int | None, body: tuple[Any, ...]) -> Killed | None:
+        end = self.walk(body, killed)
+        return end if self._hit(mark) else killed  # the manager may swallow an exception from anywhere inside
+
+    def _try(
+        self, killed: Killed, mark: int | None, body: Any, handlers: Any, orelse: Any, final: Any
+    ) -> Killed | None:
+        completed = self._hit(mark)
+        inside = self.walk(body, killed)
+        ends: list[Killed | None] = []
+        if completed is not False:
+            ends.append(self.walk(orelse, inside))
+        if not completed:
+            ends += self._handlers(killed, handlers)
+        end = _merge(ends)
+        quiet = completed and orelse == ("seq", ())  # then the final part comes after a body that ended well
+        last = self.walk(final, inside if quiet and inside is not None else killed)
+        if end is None or last is None:
+            return None
+        return end | last
+
+    def _handlers(self, killed: Killed, handlers: Any) -> list[Killed | None]:
+        ends: list[Killed | None] = []
+        for mark, kinds, node in handlers:
+            self.walk(kinds, killed)  # looked at in order, until one fits
+            hit = self._hit(mark)
+            if hit is not False:
+                ends.append(self.walk(node, killed))
+            if hit:
+                break
+        return ends
+
+    def _match(self, killed: Killed, cases: Any) -> Killed | None:
+        ends: list[Killed | None] = []
+        for mark, pattern, captures, guard, body in cases:
+            self.walk(pattern, killed)
+            hit = self._hit(mark)
+            if hit is False and guard is None:
+                continue
+            bound = self.walk(captures, killed)
+            if guard is not None:
+                bound = self.walk(guard, bound)
+            if hit is False:
+                continue
+            ends.append(self.walk(body, bound))
+            if hit:
+                return _merge(ends)
+        return _merge([*ends, killed])
+
+    # -- definitions
+
+    def _run(self, codes: Iterable[types.CodeType], killed: Killed) -> None:
+        for code in codes:
+            known = self.codes.get(code)
+            self.codes[code] = killed if known is None else known & killed
+
+    def _functions(self, key: tuple[str, int]) -> list[types.CodeType]:
+        return self._unit.functions(key) if self._unit is not None else []
+
+    def _park(self, killed: Killed, names: Iterable[str], key: tuple[str, int]) -> Killed:
+        for name in names:
+            self.parked.setdefault(name, []).extend(self._functions(key))
+        return killed
+
+    def _deco(self, killed: Killed, decorators: Any, owner: str, key: tuple[str, int]) -> Killed:
+        if all(self._is_quiet(each) for each in decorators):
+            return self._park(killed, (owner,), key)
+        self._run(self._functions(key), killed)
+        return killed
+
+    def _class(self, killed: Killed, name: str, key: tuple[str, int], bases: Any, decorators: Any) -> Killed:
+        plain = bases is not None and all(self._is_plain_base(each) for each in bases)
+        if plain and all(self._is_quiet(each) for each in decorators):
+            return self._park(killed, (name,), key)
+        self._run(self._functions(key), killed)
+        return killed
+
+    def resolve(self, dotted: str | None) -> Any:
+        """The value of a dotted name as far as it can be told without running code of the user's."""
+        if dotted is None:
+            return _MISSING
+        first, *rest = dotted.split(".")
+        value = self.after.get(first, getattr(builtins, first, _MISSING))
+        for name in rest:
+            if not isinstance(value, types.ModuleType):
+                return value if isinstance(value, (type, property)) else _MISSING
+            value = vars(value).get(name, _MISSING)
+        return value
+
+    def _is_quiet(self, dotted: str | None) -> bool:
+        value = self.resolve(dotted)
+        if isinstance(value, property):
+            return True  # `@x.setter`
+        if (
+            dotted is not None
+            and dotted.endswith((".setter", ".getter", ".deleter"))
+            and dotted.count(".") == 1
+        ):
+            return True
+        if not isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+            return False
+        return (value.__module__, value.__qualname__) in words.QUIET_DECORATORS
+
+    def _is_plain_base(self, dotted: str | None) -> bool:
+        """A base class whose subclasses are made without running anything of theirs."""
+        value = self.resolve(dotted)
+        if not isinstance(value, type) or type(value) not in (type, abc.ABCMeta):
+            return False
+        return not any("__init_subclass__" in vars(each) for each in value.__mro__ if each is not object)
+
+    # -- libraries that read by themselves
+
+    def _star(self, killed: Killed, module: str) -> Killed:
+        found = vars(sys.modules[module]) if module in sys.modules else {}
+        names = found.get("__all__") or [name for name in found if not name.startswith("_")]
+        bound = {name for name in names if isinstance(name, str)}
+        self.binds |= bound
+        return killed | bound
+
+    def _strings(self, killed: Killed, callee: str, texts: Any, variables: Any, whole: bool) -> Killed:
+        if not any(library in sys.modules for library in words.READERS[callee]):
+            return killed
+        names: set[str] = set().union(*[words.identifiers(text) for text in texts])
+        for variable in variables:
+            held = self._text_of(variable)
+            names |= held or set()
+            self.spoken.add(variable)
+        for name in names:
+            if name in self.before or name in self.after:
+                self.load(name, killed)
+        self.uncertain = self.uncertain or not whole
+        return killed
+
+    def _classes(self, killed: Killed, dotted: str | None) -> Killed:
+        value = self.resolve(dotted.partition(".")[0] if dotted else None)
+        module = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", "")
+        if not (isinstance(module, str) and module.partition(".")[0] in words.DATA_MODULES):
+            self.pickled = killed if self.pickled is None else self.pickled & killed
+        return killed
+
+
+def _merge(ends: list[Killed | None]) -> Killed | None:
+    """What is killed on every way that is taken."""
+    reached = [end for end in ends if end is not None]
+    if not reached:
+        return None
+    first = reached[0]
+    for other in reached[1:]:
+        if other != first:
+            first = first & other
+    return first

@@ -1,0 +1,197 @@
+"""Follows functions that may have been called: which names they read and bind, and what is reached from
+those.
+
+Values are looked into right before the code runs (`Lookup.prepare`), never kept: a reference of ours
+would keep alive what the cell drops. What was found then stays enough: a function that a value comes to
+hold while the cell runs was reached from another name the cell reads, or was made by code that is known.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from dataclasses import dataclass
+from typing import Any
+
+from . import reach, words
+from .judge import Judge, Killed
+from .units import Unit
+
+_EMPTY: frozenset[types.CodeType] = frozenset()
+
+
+@dataclass(slots=True)
+class About:
+    """What is known of a name's value from before the code ran."""
+
+    codes: frozenset[types.CodeType] | set[types.CodeType] = _EMPTY  # notebook functions reached from it
+    hidden: bool = False  # there may be more
+    unsafe: bool = False  # the namespace itself, or something that runs text in it, can be reached
+    text: set[str] | None = None  # words of a string
+
+
+_PLAIN = About()
+
+
+class Lookup:
+    """Remembers for one cell what hangs on the names that its code can load."""
+
+    def __init__(self, reached: reach.Reach, namespace: dict[str, Any]) -> None:
+        self._reach = reached
+        self._namespace = namespace
+        self._names: dict[str, About] = {}
+        self._codes: set[types.CodeType] = set()
+
+    def prepare(self, unit: Unit, *, functions: bool) -> None:
+        """Looks at every name the unit can load, by itself or in functions; once a name.
+
+        `functions`: False when no function was ever made in the notebook, so that none can be found.
+        """
+        names: set[str] = set()
+        codes: list[types.CodeType] = []
+        _collect(unit, names, codes)
+        waiting = [name for name in names if name not in self._names]
+        while waiting or codes:
+            while waiting:
+                name = waiting.pop()
+                if name not in self._names:
+                    about = self._names[name] = self._about(name, functions)
+                    codes.extend(about.codes)
+            while codes:
+                code = codes.pop()
+                if code not in self._codes:
+                    self._codes.add(code)
+                    summary = reach.code_of(code)
+                    waiting.extend(summary.reads)
+                    waiting.extend(summary.texts)
+
+    def of(self, name: str) -> About:
+        """What was found at the name."""
+        return self._names.get(name, _PLAIN)
+
+    def _about(self, name: str, functions: bool) -> About:
+        if name not in self._namespace:
+            return _PLAIN
+        value = self._namespace[name]
+        if isinstance(value, str):
+            return About(text=words.identifiers(value[:100_000]))
+        if self._runs_text(value):
+            return About(unsafe=True)
+        if not functions:
+            return _PLAIN
+        found = self._reach.value(value)
+        return About(found.codes, found.hidden, found.namespace)
+
+    def _runs_text(self, value: Any) -> bool:
+        """Modules, and functions of modules, that run text in the namespace or look into frames."""
+        if value is self._namespace:
+            return True
+        if isinstance(value, types.ModuleType):
+            module: Any = value.__name__
+        elif isinstance(value, types.BuiltinFunctionType):
+            module = value.__module__
+            if module == "builtins" and value.__name__ in words.UNSAFE_NAMES:
+                return True
+            if value.__name__ in words.UNSAFE_ATTRIBUTES:
+                return True
+        elif isinstance(value, types.FunctionType) and value.__globals__ is not self._namespace:
+            module = value.__module__
+            if value.__name__ in words.UNSAFE_ATTRIBUTES:
+                return True
+        else:
+            return False
+        return isinstance(module, str) and module in words.UNSAFE_MODULES
+
+
+def _collect(unit: Unit, names: set[str], codes: list[types.CodeType]) -> None:
+    """Every name the unit's tree loads, and every function defined in it."""
+    for each in unit.codes.values():
+        codes.extend(each)
+    waiting: list[Any] = [unit.node]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Unit):
+            _collect(node, names, codes)
+        elif isinstance(node, tuple) and node:
+            if node[0] == "read":
+                names.add(node[1])
+            elif node[0] == "strings":
+                names.update(node[3])
+                for text in node[2]:
+                    names |= words.identifiers(text)
+            else:
+                waiting.extend(node)
+
+
+class Spread:
+    """Goes from the names top-level code loaded, through functions they reach, to more names."""
+
+    def __init__(self, judge: Judge, lookup: Lookup, hidden: set[types.CodeType] | None) -> None:
+        """`hidden`: all code that a function which cannot be seen may have; None: not known."""
+        self._judge = judge
+        self._lookup = lookup
+        self._hidden = hidden
+
+    def run(self) -> None:
+        """Adds to the judge's reads and binds what the functions read and bind."""
+        judge = self._judge
+        names = dict(judge.roots)
+        codes = dict(judge.codes)
+        if judge.pickled is not None:
+            self._pickled(judge.pickled, names)
+        done_names: dict[str, Killed] = {}
+        done_codes: dict[types.CodeType, Killed] = {}
+        while names or codes:
+            while names:
+                name, killed = names.popitem()
+                if _fewer(done_names, name, killed):
+                    for code in self._codes_of(name):
+                        _fewer(codes, code, done_names[name])
+            while codes:
+                code, killed = codes.popitem()
+                if _fewer(done_codes, code, killed):
+                    self._code(code, done_codes[code], names)
+        if judge.spoken & judge.binds:  # a text made in the cell
+            judge.uncertain = True
+
+    def _codes_of(self, name: str) -> set[types.CodeType]:
+        about = self._lookup.of(name)
+        codes = set(self._judge.parked.get(name, ())) | about.codes
+        if about.unsafe or (about.hidden and self._hidden is None):
+            self._judge.uncertain = True
+        if about.hidden and self._hidden is not None:
+            codes |= self._hidden
+        return codes
+
+    def _code(self, code: types.CodeType, killed: Killed, names: dict[str, Killed]) -> None:
+        judge = self._judge
+        summary = reach.code_of(code)
+        for name in summary.reads | summary.texts:
+            judge.load(name, killed)
+            _fewer(names, name, judge.roots[name])
+        judge.binds |= summary.binds
+        readers = any(library in sys.modules for each in summary.readers for library in words.READERS[each])
+        if summary.uncertain or readers:
+            judge.uncertain = True
+        if summary.pickles:
+            self._pickled(killed, names)
+
+    def _pickled(self, killed: Killed, names: dict[str, Killed]) -> None:
+        """Unpickling looks classes and functions up by name."""
+        judge = self._judge
+        for name, value in list(judge.after.items()):
+            if isinstance(value, (type, types.FunctionType)) and value.__module__ == "__main__":
+                judge.load(name, killed)
+                _fewer(names, name, judge.roots[name])
+        for name in judge.before - judge.after.keys():
+            judge.load(name, killed)
+
+
+def _fewer(known: dict[Any, Killed], key: Any, killed: Killed) -> bool:
+    """Notes that `key` was met when `killed` were gone; True if that is news."""
+    old = known.get(key)
+    if old is None:
+        known[key] = killed
+        return True
+    known[key] = old & killed
+    return known[key] != old

@@ -1,0 +1,294 @@
+"""Tells which names of the namespace a cell reads, binds and removes, without slowing its code.
+
+The namespace stays an ordinary dict and functions are compiled as ever. What top-level code did is told
+by its AST (`flow`), markers outside loops (`marks`) and a comparison of the namespace before and after
+(`judge`); what functions of the notebook may have done, by their code objects and by who could reach them
+(`reach`). Where that cannot be sure, the answer is larger: a read is never missed.
+
+`Tracker.install` puts a hook into the shell's compiler: the class of `shell.compile` becomes a subclass
+of itself, whose `__call__` sees each statement right before it runs (also those of `%time`, `%%capture`
+and nested cells). It adds no frame to a running cell and no name anywhere. Without it everything still
+holds, less exactly.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import codeop
+import sys
+import traceback
+import types
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import reach as reaching
+from .flow import Builder
+from .judge import Judge
+from .marks import Edits
+from .own import Own
+from .spread import Lookup, Spread
+from .units import AWAIT, Unit, inner_codes
+
+
+@dataclass(slots=True)
+class Symbols:
+    """What a cell did to the names of the namespace; the lists are sorted."""
+
+    accessed: list[str]
+    modified: list[str]
+    deleted: list[str]
+    certain: bool = True  # False: code that can reach anything; every name from before is in `accessed`
+    touched: set[str] | None = None  # every name whose value can have been reached or bound; None: any
+    problem: str | None = None  # a failure of the tracker itself (then nothing is certain)
+
+
+# Values that may be kept while a cell runs: nobody sees them live a little longer.
+_KEPT = frozenset({int, float, complex, bool, type(None), bytes, str})
+
+
+class Plan:
+    """One cell while it runs. It holds no value of the user's but small immutable ones."""
+
+    def __init__(self, shell: Any, source: str | None, lookup: Lookup) -> None:
+        namespace = shell.user_ns
+        self.before: dict[str, int] = dict(zip(namespace, map(id, namespace.values()), strict=True))
+        # An identity is no proof once the object is gone; small ones are kept, for others the code tells.
+        self.kept = [value for value in namespace.values() if type(value) in _KEPT and _is_small(value)]
+        self.own = Own(shell).names()
+        self.source = source  # Python text, read if nothing comes through the hook
+        self.lookup = lookup
+        self.main: int | None = None  # the group of the cell's own statements
+        self.units: list[Unit] = []
+        self.threads: set[types.CodeType] = set()  # notebook code that other threads ran at its start
+        self.problem: str | None = None
+
+
+def _is_small(value: Any) -> bool:
+    return type(value) not in (str, bytes) or len(value) < 1000
+
+
+class _Source:
+    """The shell as `magics` sees it."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+
+    def transform(self, text: str) -> str:
+        try:
+            return str(self._shell.transform_cell(text))
+        except SyntaxError:
+            return text
+
+    def knows(self, kind: str, name: str) -> bool:
+        magics = getattr(self._shell, "magics_manager", None)
+        found = magics.magics.get(kind, {}).get(name) if magics is not None else None
+        if found is None:
+            return True  # loaded on demand or missing: then the call fails
+        module = getattr(found, "__module__", None) or getattr(
+            getattr(found, "__func__", None), "__module__", ""
+        )
+        return str(module).partition(".")[0] in ("IPython", "ipykernel", "matplotlib_inline")
+
+
+class Tracker:
+    """Tells which names of the namespace a cell reads, binds and removes."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._source = _Source(shell)
+        self._reach = reaching.Reach(shell.user_ns)
+        self._plans: list[Plan] = []  # a cell may run others
+        self._cache: dict[str, list[Unit]] = {}
+        # Code of all functions made in this kernel: what a function that cannot be seen may be.
+        self._known: set[types.CodeType] = set()
+        self._strangers = False  # functions may have come in unseen (restored, made by exec)
+        self._compiler_class: type | None = None
+
+    # -- the hook
+
+    def install(self) -> None:
+        """Hooks into the shell's compiler; `uninstall` takes it out."""
+        compiler = self._shell.compile
+        base = type(compiler)
+        if getattr(base, "_bridge_hook", False) or not isinstance(compiler, codeop.Compile):
+            return
+        owner = weakref.ref(self)
+
+        def __call__(self: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
+            tracker = owner()
+            if tracker is None or not tracker._plans or not isinstance(source, (ast.Module, ast.Interactive)):
+                return base.__call__(self, source, *args, **kwargs)
+
+            def plain(tree: Any) -> Any:
+                return base.__call__(self, tree, *args, **kwargs)
+
+            return tracker._compile(source, args[0] if args else kwargs.get("filename"), plain)
+
+        body = {
+            "__call__": __call__,
+            "_bridge_hook": True,
+            "__module__": base.__module__,
+            "__doc__": base.__doc__,
+        }
+        hooked = type(base.__name__, (base,), body)
+        hooked.__qualname__ = base.__qualname__
+        compiler.__class__ = hooked
+        self._compiler_class = base
+
+    def uninstall(self) -> None:
+        """Takes the hook out of the shell's compiler."""
+        if self._compiler_class is not None and getattr(type(self._shell.compile), "_bridge_hook", False):
+            self._shell.compile.__class__ = self._compiler_class
+        self._compiler_class = None
+
+    @property
+    def _hooked(self) -> bool:
+        return getattr(type(self._shell.compile), "_bridge_hook", False)
+
+    def _compile(self, tree: Any, filename: Any, plain: Callable[[Any], types.CodeType]) -> types.CodeType:
+        """Compiles one statement with markers, and notes it in the running plans."""
+        try:
+            unit, code = self._unit(tree, plain)
+        except Exception:  # mostly the user's own error: it must come from the code as it was written
+            code = plain(tree)
+            unit = Unit(("any",), inner_codes(code), None)
+        frame = sys._getframe(2)  # run_ast_nodes of the cell (one frame for all its statements), or a magic
+        unit.group = id(frame)
+        unit.foreign = filename == "<magic-timeit>"
+        self._note(unit)
+        return code
+
+    def _note(self, unit: Unit) -> None:
+        """Adds a unit that is about to run to the running plans."""
+        for codes in unit.codes.values():
+            self._known.update(codes)
+        for plan in self._plans:
+            if plan.main is None:
+                plan.main = unit.group
+            plan.units.append(unit)
+            try:
+                plan.lookup.prepare(unit, functions=bool(self._known) or self._strangers)
+            except Exception:  # the cell goes on; its answer will be that nothing is certain
+                plan.problem = traceback.format_exc()
+
+    def _builder(self, edits: Edits | None) -> Builder:
+        future = getattr(self._shell.compile, "flags", 0) & __future__.annotations.compiler_flag
+        return Builder(edits, self._source, hooked=self._hooked, annotations=not future)
+
+    def _unit(self, tree: Any, plain: Callable[[Any], types.CodeType]) -> tuple[Unit, types.CodeType]:
+        edits = Edits()
+        node = self._builder(edits).body(tree.body)
+        if not tree.body or _is_text(tree.body[0]):  # a lone string may be the docstring; nothing to mark
+            code = plain(tree)
+            return Unit(node, inner_codes(code), None), code
+        code = edits.compiled(tree, plain)
+        return Unit(node, inner_codes(code), edits.marks), code
+
+    # -- around a cell
+
+    def begin(self, raw_cell: str, transformed: str | None) -> Plan:
+        """Starts to watch a cell. `transformed`: its Python text or None; unused with the hook."""
+        lookup = Lookup(self._reach, self._shell.user_ns)
+        plan = Plan(self._shell, None if self._hooked else transformed, lookup)
+        self._plans.append(plan)
+        if self._known or self._strangers:
+            plan.threads = self._other_threads()
+        if plan.source is not None:
+            for unit in self._static(plan.source):
+                self._note(unit)
+        return plan
+
+    def end(self, plan: Plan, error: bool) -> Symbols:
+        """What the cell did. Cells begun inside it and never ended are ended with it."""
+        if plan in self._plans:
+            del self._plans[self._plans.index(plan) :]
+        try:
+            return self._symbols(plan)
+        except Exception:  # a failure here must not become the cell's: report everything instead
+            plan.problem = traceback.format_exc()
+            return self._everything(plan, None)
+
+    def learn(self, code: types.CodeType) -> None:
+        """Notes the code of a function that came into the namespace by other ways than a cell."""
+        self._known.add(code)
+        for codes in inner_codes(code).values():
+            self._known.update(codes)
+
+    def restored(self, *, learned: bool = False) -> None:
+        """To be called after values were put into the namespace.
+
+        `learned`: the code of every function in them went to `learn`.
+        """
+        self._strangers = self._strangers or not learned
+
+    def _static(self, source: str) -> list[Unit]:
+        """The cell's statements, read from its text."""
+        if source in self._cache:
+            return self._cache[source]
+        units: list[Unit] = []
+        try:
+            for statement in ast.parse(source).body:
+                module = ast.Module([statement], [])
+                code = compile(module, "<cell>", "exec", AWAIT, True)
+                units.append(Unit(self._builder(None).body(module.body), inner_codes(code), None))
+        except (SyntaxError, ValueError):
+            pass  # what stands before the faulty statement runs
+        except RecursionError:
+            units = [Unit(("any",), {}, None)]
+        if len(self._cache) > 256:
+            self._cache.clear()
+        self._cache[source] = units
+        return units
+
+    # -- the answer
+
+    def _symbols(self, plan: Plan) -> Symbols:
+        judge = Judge(set(plan.before), self._shell.user_ns, lambda name: plan.lookup.of(name).text)
+        for unit in plan.units:
+            judge.unit(unit, main=plan.main or 0)
+        if self._known or self._strangers:
+            for code in plan.threads | self._other_threads():
+                judge.codes[code] = frozenset()
+        Spread(judge, plan.lookup, None if self._strangers else self._known).run()
+        if judge.uncertain or plan.problem:
+            self._strangers = True  # what an `exec` made is not known
+            return self._everything(plan, judge)
+        accessed = sorted(name for name in judge.reads if name in plan.before and name not in plan.own)
+        modified, deleted = self._changes(plan, judge)
+        touched = {name for name in judge.reads | judge.roots.keys() if name in plan.before}
+        touched.update(modified)
+        return Symbols(accessed, modified, deleted, True, touched)
+
+    def _everything(self, plan: Plan, judge: Judge | None) -> Symbols:
+        modified, deleted = self._changes(plan, judge)
+        return Symbols(sorted(plan.before.keys() - plan.own), modified, deleted, False, None, plan.problem)
+
+    def _changes(self, plan: Plan, judge: Judge | None) -> tuple[list[str], list[str]]:
+        before, own, after = plan.before, Own(self._shell), self._shell.user_ns
+        modified = {name for name, value in list(after.items()) if before.get(name) != id(value)}
+        if judge is not None:
+            modified.update(name for name in judge.binds if name in after)
+        deleted = sorted(name for name in before if name not in after and name not in plan.own)
+        return sorted(name for name in modified if not own.has(name)), deleted
+
+    def _other_threads(self) -> set[types.CodeType]:
+        """Code of the notebook that other threads are running."""
+        codes: set[types.CodeType] = set()
+        namespace = self._shell.user_ns
+        own = sys._getframe()
+        for frame in sys._current_frames().values():
+            here: types.FrameType | None = frame
+            if here is own:
+                continue
+            while here is not None:
+                if here.f_globals is namespace and here.f_code.co_name != "<module>":
+                    codes.add(here.f_code)
+                here = here.f_back
+        return codes
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

@@ -1,0 +1,149 @@
+"""The words that matter: names and attributes through which code reads the namespace unseen, and who
+reads strings.
+
+Nothing here looks at values; `judge` and `reach` do.
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from collections.abc import Iterable
+from typing import Any
+
+
+def word_set(text: str) -> frozenset[str]:
+    """The words of a text as a set."""
+    return frozenset(text.split())
+
+
+# Builtins that can reach every name. `vars`, `dir` and `locals` count wherever they are named.
+UNSAFE_NAMES = word_set(
+    "eval exec globals locals vars dir breakpoint execfile __import__ runfile __builtins__ __loader__"
+)
+# In a function these see its own names only.
+LOCAL_NAMES = word_set("locals vars dir")
+# Attributes that lead to frames, to the namespace, or run code given as text.
+UNSAFE_ATTRIBUTES = word_set(
+    """_getframe _current_frames currentframe getouterframes getinnerframes f_globals f_locals f_back
+    f_builtins tb_frame gi_frame cr_frame ag_frame gi_yieldfrom cr_await user_ns user_global_ns
+    user_module user_ns_hidden ns_table ev ex run_cell run_cell_async run_code run_line_magic
+    run_cell_magic safe_execfile safe_run_module all_ns_refs get_objects get_referrers get_referents
+    __globals__ __builtins__ __subclasses__ func_globals var_expand object_inspect object_inspect_mime
+    find_user_code user_expressions extract_stack walk_stack currentthread_frames getclosurevars
+    getcallargs run_path run_module import_module __import__ modules _main_mod_cache set_trace
+    post_mortem push drop_by_id magic run_ast_nodes _run_cell"""
+)
+# `sys.modules`, `importlib.import_module` are common and harmless unless they name the main module.
+UNSAFE_ATTRIBUTES -= {"modules", "import_module", "push", "magic"}
+
+# Modules that run text in the main namespace or look into its frames.
+UNSAFE_MODULES = word_set("__main__ cProfile profile pdb bdb code runpy trace doctest ipdb pudb idlelib")
+
+# Decorators known not to call what they decorate.
+QUIET_DECORATORS = frozenset(
+    {
+        ("builtins", "property"), ("builtins", "staticmethod"), ("builtins", "classmethod"),
+        ("functools", "wraps"), ("functools", "lru_cache"), ("functools", "cache"),
+        ("functools", "cached_property"), ("functools", "total_ordering"), ("functools", "singledispatch"),
+        ("dataclasses", "dataclass"), ("contextlib", "contextmanager"), ("contextlib", "asynccontextmanager"),
+        ("abc", "abstractmethod"), ("typing", "overload"), ("typing", "final"), ("typing", "no_type_check"),
+        ("typing", "runtime_checkable"), ("typing_extensions", "override"), ("typing", "override"),
+    }
+)  # fmt: skip
+
+# Callables that take names from the caller's frame out of a string: name -> libraries it can belong to.
+_PANDAS = ("pandas", "duckdb", "numexpr", "polars", "pandasql", "dask")
+_FORMULA = ("patsy", "statsmodels", "formulaic", "linearmodels", "pyfixest", "bambi")
+_SQL = ("duckdb", "polars", "pandasql", "chdb", "ibis")
+READERS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(word_set("query eval"), _PANDAS),
+    **dict.fromkeys(word_set("evaluate re_evaluate validate"), ("numexpr",)),
+    **dict.fromkeys(word_set("sql execute executemany from_query query_df sqldf query_relation"), _SQL),
+    **dict.fromkeys(
+        word_set("""
+        ols wls gls glsar glm rlm gee mixedlm logit probit poisson mnlogit negativebinomial quantreg phreg
+        ordinal_gee nominal_gee from_formula dmatrix dmatrices incr_dbuilder incr_dbuilders model_matrix gam
+        glmgam conditional_logit feols fepois feglm Model"""),
+        _FORMULA,
+    ),
+    "bmat": ("numpy",),
+}
+# Calls that look up classes and functions in the main module by name.
+PICKLERS = word_set("load loads read_pickle to_pickle dump dumps Pickler Unpickler")
+DATA_MODULES = word_set("json yaml toml tomllib tomli csv orjson ujson simplejson marshal msgpack")
+
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+def identifiers(text: str) -> set[str]:
+    """Every word of a text that can be a name."""
+    return {word for word in _WORD.findall(text) if not keyword.iskeyword(word)}
+
+
+def expanded(line: str) -> set[str]:
+    """Names that IPython's `$name` and `{expression}` expansion can read in a line."""
+    names: set[str] = set()
+    if "$" in line:
+        for match in re.finditer(r"\$+([\w.]+)", line):
+            names |= identifiers(match[1])
+    if "{" in line:
+        names |= identifiers(line[line.index("{") :])
+    return names
+
+
+def names_main(value: Any) -> bool:
+    """A string constant that names the main module, in whatever sentence."""
+    return isinstance(value, str) and "__main__" in value
+
+
+def is_main_guard(node: ast.Compare) -> bool:
+    """`__name__ == "__main__"`, which looks at nothing."""
+    sides = [node.left, *node.comparators]
+    named = [isinstance(side, ast.Name) and side.id == "__name__" for side in sides]
+    fixed = [isinstance(side, ast.Constant) for side in sides]
+    return len(sides) == 2 and any(named) and any(fixed)
+
+
+def dotted(node: ast.expr) -> str | None:
+    """`a.b.c` of names and attributes, else None."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        inner = dotted(node.value)
+        return None if inner is None else f"{inner}.{node.attr}"
+    return None
+
+
+def library_reads(node: ast.Call) -> Iterable[tuple[Any, ...]]:
+    """Tree nodes for what a library may read by itself in a call: names in strings, pickled classes."""
+    func = node.func
+    name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else None
+    if name is None:
+        return
+    if name in READERS:
+        yield _strings(name, node)
+    if name in PICKLERS:
+        yield ("classes", dotted(func.value) if isinstance(func, ast.Attribute) else name)
+
+
+def _strings(name: str, node: ast.Call) -> tuple[Any, ...]:
+    """("strings", callee, constant texts, names of variables that hold text, whether that is all)."""
+    first = node.args[0] if node.args else next((each.value for each in node.keywords), None)
+    texts, variables, whole = [], [], True
+    for each in ast.walk(node):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str):
+            texts.append(each.value)
+    if isinstance(first, ast.Name):
+        variables.append(first.id)
+    elif first is not None and not isinstance(first, ast.Constant):
+        whole = False
+    if any(each.arg is None for each in node.keywords):
+        whole = False
+    for keyword_ in node.keywords:
+        if keyword_.arg in ("expr", "formula", "query", "sql") and not isinstance(
+            keyword_.value, ast.Constant
+        ):
+            whole = False
+    return ("strings", name, tuple(texts), tuple(variables), whole)
