@@ -18,7 +18,7 @@ class Pins:
     def __init__(self, database: Database, owner: str) -> None:
         self._database = database
         self._owner = owner
-        # Two locks: a sweep asks for `held` in a write transaction, for which whoever has `_turn` may be waiting.
+        # Two locks: a sweep asks for `held` in a write transaction, which the holder of `_turn` may wait for.
         self._turn = threading.Lock()
         self._lock = threading.Lock()
         self._counts: Counter[int] = Counter()

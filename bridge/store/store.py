@@ -282,9 +282,9 @@ class Store:
     def collect(self, grace: float = GRACE, strays: float | None = None) -> int:
         """Free now what no name and no pin needs; gives the bytes of units and blob files.
 
-        Blob files written in the last `grace` seconds stay (0: none are spared; for callers who know that
-        nothing is being executed; with another process in the home 60 is the least). With `strays`, files that
-        no state needs go too when older than so many seconds: those of failed cells and killed processes.
+        Blob files written in the last `grace` seconds stay (0: none is spared; for callers who know that
+        nothing is being executed; with another process in the home 60 is the least). With `strays`, files
+        that no state needs go too when older than so many seconds: of failed cells and killed processes.
         """
         freed = self._sweep(grace, strays)
         self._database.pragma("PRAGMA wal_checkpoint(TRUNCATE)")
