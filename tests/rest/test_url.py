@@ -6,6 +6,7 @@ import pytest
 
 from bridge.errors import BadRequest
 from bridge.rest.url import canonical_path, path_text, query_text, query_values
+from tests.support import quote
 
 
 @pytest.mark.parametrize(
@@ -45,8 +46,6 @@ def test_other_servers_give_what_they_have(uri: str | None, info: str, mounted: 
 
 @pytest.mark.parametrize("name", ["s1", "a/b", "%2F", "a b+c", "é😀", "..", "x?y#z&", "\x01", "w-1:s"])
 def test_a_name_survives_the_way_through_a_path(name: str) -> None:
-    from tests.support import quote
-
     _, _, segment = canonical_path(f"/states/{quote(name)}", "").split("/", 2)
     assert "/" not in segment
     assert path_text(segment) == name
