@@ -9,6 +9,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -122,7 +123,8 @@ def test_a_client_that_leaves_does_not_end_its_execution(client: Client, tmp_pat
 
 def test_reset_takes_no_body_or_an_empty_object(make_server: Callable[..., Server]) -> None:
     client = make_server(pool_size=1).client
-    for body in (None, b"", {}):
+    bodies: tuple[Any, ...] = (None, b"", {})
+    for body in bodies:
         client.run("x = 1", new="s1")
         assert client.post("/reset", body) == (200, {"status": "ok"})
         assert client.get("/states") == (200, {"states": ["initial"]})
