@@ -73,7 +73,7 @@ def serve(options: Options, app: Callable[..., Any] | None = None, holder: SiteH
         kernel = open_engine(options)
     except (BridgeError, OSError) as error:
         server.stop(SERVER_END)
-        return _complain(f"cannot open the home: {error}")
+        return _complain(str(error))
     site = Site(kernel, options.access(host))
     holder.put(site)
     server.start()

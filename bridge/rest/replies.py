@@ -46,25 +46,14 @@ def failed_execution(error: BaseException) -> dict[str, Any]:
 
     It is what a client gets when the answer has begun, so that no status can be sent any more.
     """
+    from bridge.engine.replies import failed  # not before the socket listens: it takes long to import
+
     name, message = "InternalServerError", INTERNAL
     if isinstance(error, ShuttingDown):
         name, message = "ServerShutdown", str(error)
     elif isinstance(error, BridgeError):
         name, message = error.code, str(error)
-    return {
-        "output": [],
-        "state_name": None,
-        "error": {"ename": name, "evalue": message, "traceback": []},
-        "accessed_symbols": [],
-        "modified_symbols": [],
-        "deleted_symbols": [],
-        "changed_symbols": [],
-        "execution_count": None,
-        "duration": None,
-        "notice": None,
-        "kernel_id": None,
-        "state": None,
-    }
+    return failed(name, message)
 
 
 def _encode(value: Any, *, ascii_only: bool) -> str:
