@@ -204,3 +204,18 @@ def test_a_stop_waits_for_answers_only_so_long() -> None:
     assert not server.stop(0.2)
     release.set()
     connection.close()
+
+
+def test_a_silent_connection_does_not_hold_up_the_end() -> None:
+    server = HttpServer("127.0.0.1", 0, hello)
+    address = server.listen()
+    server.start()
+    silent = [socket.create_connection(address, SOON) for _ in range(3)]
+    quick = http.client.HTTPConnection(*address, timeout=SOON)
+    quick.request("GET", "/")
+    assert quick.getresponse().read() == b"hi"
+    quick.close()
+    assert server.stop(2)
+    for connection in silent:
+        assert connection.recv(1) in (b"", b"H")  # closed, or told that it was too late
+        connection.close()
