@@ -1,0 +1,152 @@
+"""Running one cell in a leased kernel: the switch before it, its outputs, its end."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bridge.engine import helper, held, records
+from bridge.engine.running import Running
+from bridge.outputs import Collector, Limits
+from bridge.pool import Execution, KernelProcess
+from bridge.store.manifest import State
+
+log = logging.getLogger(__name__)
+
+GRACE = 2.0
+"""Seconds that a cell which ran out of time has, after its interrupt, before its kernel is killed."""
+LOOK = 0.5
+"""Seconds between looks at a cell that was interrupted."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a cell ended. `content` is the execute_reply's; `died` how the kernel ended instead."""
+
+    content: dict[str, Any]
+    report: dict[str, Any]
+    outputs: Collector
+    duration: float
+    died: str | None = None
+
+
+def switch(
+    kernel: KernelProcess, state: State, inputs: list[str], cell_of: Callable[[str], list[Any] | None]
+) -> list[dict[str, Any]]:
+    """Make a leased kernel hold a state; gives what could not be brought back.
+
+    `cell_of` gives the text and number of the cell that a source file name stands for. KernelDied, RestoreFailed.
+    """
+    mine: held.Held = kernel.held
+    if mine.holds(state):
+        return []
+    steps = held.plan(mine, state.manifest)
+    shipped, buffers = records.shipment(steps.load)
+    wanted = {name for unit in steps.load for name in unit.record.get("files", ())} - mine.files
+    cells = {name: cell for name in wanted if (cell := cell_of(name)) is not None}
+    keep = _common(mine.inputs, inputs)
+    mine.spoil(())
+    reply = helper.ask(
+        kernel,
+        {
+            "op": "switch",
+            "drop": list(steps.drop),
+            "load": shipped,
+            "order": list(state.manifest.order),
+            "cells": list(cells.values()),
+            "keep_inputs": keep,
+            "inputs": inputs[keep:],
+            "count": state.info.get("execution_count", 1),
+            "seed": state.info.get("seed", 0),
+            "absent": {},
+        },
+        buffers,
+    )
+    mine.files |= cells.keys()
+    lost = {item["name"] for item in (*reply["failed"], *reply["missing"])}
+    mine.adopt(state, inputs)
+    for key in [key for key, unit in mine.units.items() if lost.intersection(unit.names)]:
+        del mine.units[key]
+    for item in reply["failed"]:
+        log.warning("state %d: %s was not brought back: %s", state.id, item["name"], item["reason"])
+    failed: list[dict[str, Any]] = reply["failed"]
+    return failed
+
+
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
+    """The length of what two lists of cells begin with alike."""
+    for number, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return number
+    return min(len(one), len(other))
+
+
+def run(
+    kernel: KernelProcess,
+    code: str,
+    orders: dict[str, Any],
+    running: Running,
+    *,
+    limits: Limits,
+    stdin: Sequence[str] | None,
+    timeout: float | None,
+) -> Outcome:
+    """Run a cell to its end in a kernel that `running` is attached to.
+
+    `timeout` (seconds) is one deadline for the cell: at it the cell is interrupted, and killed when that has no
+    effect within GRACE.
+    """
+    collector = Collector(limits)
+    lines = iter(stdin or ())
+
+    def listen(message: dict[str, Any]) -> None:
+        if message["msg_type"] == "execute_input":
+            running.begun()
+        collector.add(message)
+
+    started = time.monotonic()
+    execution = kernel.execute(
+        code,
+        metadata={"bridge": orders},
+        on_iopub=listen,
+        on_input=lambda prompt, password: next(lines, None),
+    )
+    _await(execution, kernel, running, None if timeout is None else started + timeout)
+    running.detach()
+    content = execution.reply or {}
+    payload = content.get("payload") or []
+    report: dict[str, Any] = next((json.loads(item["report"]) for item in payload if item.get("source") == "bridge"), {})
+    return Outcome(content, report, collector, time.monotonic() - started, execution.died)
+
+
+def _await(execution: Execution, kernel: KernelProcess, running: Running, deadline: float | None) -> None:
+    """Wait for the cell's end; its deadline, an interrupt that lost the reply, or the kernel's death end the wait."""
+    silent_since: float | None = None
+    while True:
+        now = time.monotonic()
+        if deadline is not None and now >= deadline:
+            if running.timed_out:
+                kernel.kill()
+                deadline = None
+            else:
+                running.timed_out = True
+                kernel.interrupt()
+                deadline = now + GRACE
+            continue
+        bound = None if deadline is None else deadline - now
+        if running.interrupted:
+            bound = LOOK if bound is None else min(LOOK, bound)
+        if execution.wait(bound if bound is not None else LOOK * 4):
+            return
+        # An interrupt that hits ipykernel itself, before the cell, costs the reply: the idle status still comes.
+        if execution.idle and execution.reply is None:
+            silent_since = silent_since or time.monotonic()
+            if time.monotonic() - silent_since > GRACE:
+                execution.reply = {"status": "error", "ename": "KeyboardInterrupt", "evalue": "", "traceback": []}
+                return
+        else:
+            silent_since = None

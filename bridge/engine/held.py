@@ -1,0 +1,102 @@
+"""What a kernel holds, and what must be loaded to make it hold another state. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from bridge.engine.records import is_live
+from bridge.store.manifest import Manifest, State, Unit
+
+_COUNTS_AS = 4096
+"""Bytes that a unit counts beside its size: many small ones take their time too."""
+_LOST = 1 << 40
+"""Bytes that a live value counts that this kernel would lose or lacks."""
+_BOUND = 1 << 50
+"""Bytes that a process counts which must be ended before it may serve: the last choice."""
+
+
+@dataclass(slots=True)
+class Held:
+    """The engine's belief about one kernel. Updated by whoever has the kernel leased.
+
+    `state` is the id of the state that the kernel holds exactly, None when it holds something else or nothing.
+    `units` are those known to be in place. `bound` says why its process can serve no other line of states.
+    """
+
+    kernel_id: str
+    state: int | None = None
+    units: dict[str, Unit] = field(default_factory=dict)
+    inputs: list[str] = field(default_factory=list)
+    files: set[str] = field(default_factory=set)
+    bound: list[str] = field(default_factory=list)
+    stale: set[str] = field(default_factory=set)  # units that are in place with a content nobody knows
+
+    def holds(self, state: State) -> bool:
+        """Whether no switch is needed."""
+        return self.state == state.id
+
+    def adopt(self, state: State, inputs: list[str]) -> None:
+        """The kernel holds exactly this state now."""
+        self.state = state.id
+        self.units = dict(state.manifest.units)
+        self.inputs = inputs
+        self.stale.clear()
+
+    def spoil(self, keys: Iterable[str]) -> None:
+        """A cell that left no state may have changed these units."""
+        self.state = None
+        for key in keys:
+            self.units.pop(key, None)
+            self.stale.add(key)
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """What one kernel lets go of and loads to hold another state."""
+
+    drop: tuple[str, ...]
+    load: tuple[Unit, ...]
+
+
+def plan(held: Held, target: Manifest) -> Switch:
+    """The least that makes a kernel hold `target`.
+
+    A unit stays when it is the same and whatever it refers to stays: an instance whose class is loaded anew must be
+    loaded anew too, to be an instance of that one class object.
+    """
+    load = {key for key, unit in target.units.items() if key not in held.units or held.units[key].digest != unit.digest}
+    owner = {node: unit.key for unit in target.units.values() for node in unit.record["nodes"]}
+    referring = [unit for unit in target.units.values() if unit.record["refs"] and unit.key not in load]
+    grown = bool(load)
+    while grown:
+        more = {unit.key for unit in referring if any(owner.get(ref) in load for ref in unit.record["refs"])} - load
+        load |= more
+        grown = bool(more)
+    drop = {key for key in held.units if key not in target.units or key in load} | held.stale
+    return Switch(tuple(sorted(drop)), tuple(target.units[key] for key in target.units if key in load))
+
+
+def cost(held: Held | None, state: State) -> float:
+    """About the bytes to be loaded into a kernel before it holds the state; infinite when it may not be used."""
+    if held is None:
+        return float(sum(unit.size + _COUNTS_AS for unit in state.manifest.units.values()))
+    if held.holds(state):
+        return -1.0
+    if held.bound:
+        return float(_BOUND)
+    total = 0
+    for key, unit in state.manifest.units.items():
+        mine = held.units.get(key)
+        if mine is None or mine.digest != unit.digest:
+            lost = is_live(unit) and f":{held.kernel_id}:" not in unit.digest
+            total += unit.size + (_LOST if lost else _COUNTS_AS)
+    return float(total)
+
+
+def home_of_live(manifest: Manifest) -> str | None:
+    """The kernel that holds the state's live values, when it has any."""
+    for unit in manifest.units.values():
+        if is_live(unit):
+            return unit.digest.split(":")[1]
+    return None

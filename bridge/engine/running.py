@@ -1,0 +1,127 @@
+"""Executions under way: found by their id, interrupted wherever they are."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from bridge.errors import Conflict
+from bridge.pool import KernelProcess, Ticket
+
+IGNORED_AFTER = 5.0
+"""Seconds after which an interrupt that had no effect is called ignored."""
+
+
+class Running:
+    """One execution, from its request to its reply.
+
+    `ticket` ends its wait for a kernel. A kernel is `attached` while its cell runs there.
+    """
+
+    def __init__(self, exec_id: str, code: str) -> None:
+        self.exec_id = exec_id
+        self.code = code
+        self.ticket = Ticket()
+        self.forced = False
+        self.timed_out = False
+        self.discard = False  # a reset came: what it leaves is not stored
+        self._lock = threading.Lock()
+        self._kernel: KernelProcess | None = None
+        self._begun = False
+        self._over = False
+        self._interrupted_at: float | None = None
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody interrupted it, at any time."""
+        return self._interrupted_at is not None
+
+    def attach(self, kernel: KernelProcess) -> bool:
+        """Its cell is about to be sent to this kernel; False when it was interrupted before."""
+        with self._lock:
+            if self._interrupted_at is not None:
+                return False
+            self._kernel = kernel
+            return True
+
+    def begun(self) -> None:
+        """The kernel has begun the cell; an interrupt that came between is passed on now."""
+        with self._lock:
+            self._begun = True
+            kernel = self._kernel if self._interrupted_at is not None and not self._over else None
+        if kernel is not None:
+            kernel.interrupt()
+
+    def detach(self) -> None:
+        """Its cell is over: an interrupt from now on must not reach the kernel's next cell."""
+        with self._lock:
+            self._over = True
+            self._kernel = None
+
+    def interrupt(self, force: bool) -> dict[str, Any]:
+        """Interrupt it: `{"interrupted", "how"}`. Only `force` kills the process."""
+        with self._lock:
+            if self._over:
+                return {"interrupted": False, "how": None}
+            self._interrupted_at = self._interrupted_at or time.monotonic()
+            kernel = self._kernel
+            if kernel is None:
+                self.ticket.cancel()
+                return {"interrupted": True, "how": "queued"}
+            if force:
+                self.forced = True
+                kernel.kill()
+                return {"interrupted": True, "how": "kill"}
+            if self._begun:
+                kernel.interrupt()
+            return {"interrupted": True, "how": "signal"}
+
+    def status(self) -> dict[str, Any]:
+        """For the status: id, kernel and what became of an interrupt."""
+        with self._lock:
+            kernel, since = self._kernel, self._interrupted_at
+        found: dict[str, Any] = {"exec_id": self.exec_id, "kernel_id": kernel.id if kernel else None}
+        if since is not None:
+            ignored = kernel is not None and time.monotonic() - since > IGNORED_AFTER
+            found["interrupt"] = "ignored" if ignored else "sent"
+        return found
+
+
+class Registry:
+    """All executions of one engine."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: dict[str, Running] = {}
+        self._none_left = threading.Condition(self._lock)
+
+    def begin(self, exec_id: str, code: str) -> Running:
+        """A new execution; Conflict while one of that id is under way."""
+        running = Running(exec_id, code)
+        with self._lock:
+            if exec_id in self._running:
+                raise Conflict(f"an execution with exec_id {exec_id!r} is running")
+            self._running[exec_id] = running
+        return running
+
+    def end(self, running: Running) -> None:
+        """The execution has its reply."""
+        with self._lock:
+            self._running.pop(running.exec_id, None)
+            self._none_left.notify_all()
+
+    def find(self, exec_id: str) -> Running | None:
+        """The execution of that id, while it is under way."""
+        with self._lock:
+            return self._running.get(exec_id)
+
+    def all(self) -> list[Running]:
+        """Every execution under way."""
+        with self._lock:
+            return list(self._running.values())
+
+    def wait_until_empty(self, timeout: float) -> bool:
+        """Wait until nothing is under way; False after `timeout` seconds."""
+        with self._lock:
+            return self._none_left.wait_for(lambda: not self._running, timeout)

@@ -1,0 +1,17 @@
+"""The helper that runs inside each kernel: standard library only, delivered as source.
+
+The server never imports this package; it reads the files as text and sends them to a kernel, where they live
+under the private name `_bridge_kernel` (see `bridge.engine.helper`). Roles, in the order they act:
+
+- `service`      hooks into IPython: before and after a cell, and our own `bridge_request` messages
+- `display`      the REST door's display rules: library defaults, figures, stream order
+- `symbols`      which names a cell reads, binds and removes
+- `saver`        groups names that share objects into units and serialises them
+- `reducers`     how the pickler takes what is special: functions, classes, modules, arrays, live things
+- `classes`      classes made in the notebook, taken apart and put together again
+- `arrays`       NumPy arrays: large ones out of band, views as views
+- `blobs`        chunks of bytes in the home's folder, addressed by content
+- `loader`       puts units back into a namespace
+- `environment`  what a cell may change beside its variables
+- `canonical`    hashes of content and alias groups
+"""

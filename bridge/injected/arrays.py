@@ -1,0 +1,168 @@
+"""NumPy arrays: a view stays a view, a large array's bytes go out of band and come back without a second copy.
+
+NumPy is the user's: nothing here imports it, the functions are reached only when an array is met.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import sys
+from typing import Any, NamedTuple
+
+from . import blobs
+
+OUT_OF_BAND = 64 * 1024  # bytes; a smaller array is pickled with its neighbours
+_MAP_FROM = 1024 * 1024  # bytes; a smaller array is read, which costs less than its page faults
+_PAGE = mmap.PAGESIZE
+
+
+class Stored(NamedTuple):
+    """An out-of-band array as it lies in the blob folder."""
+
+    folder: blobs.Folder
+    chunks: list[str]
+    size: int
+
+
+def reduce(array: Any, out_of_band: list[Any] | None) -> tuple[Any, ...]:
+    """The pickle of an exact `numpy.ndarray`; a large one is appended to `out_of_band`, if that is given."""
+    from . import rebuild
+
+    base = _owner(array)
+    if base is not None:
+        offset = _address(array) - _address(base)
+        writeable = array.flags.writeable
+        return rebuild.view, (base, offset, array.dtype, array.shape, array.strides, writeable)
+    contiguous = array.flags.c_contiguous or array.flags.f_contiguous
+    if out_of_band is None or array.dtype.hasobject or array.nbytes < OUT_OF_BAND or not contiguous:
+        if array.flags.writeable:
+            return array.__reduce__()  # type: ignore[no-any-return]  # not __reduce_ex__: the array must own its memory
+        writeable_copy = array.copy(order="K")
+        return rebuild.small_array, (writeable_copy,)
+    out_of_band.append(array)
+    order = "C" if array.flags.c_contiguous else "F"
+    arguments = (len(out_of_band) - 1, array.dtype, array.shape, order, array.flags.writeable)
+    return rebuild.array, arguments
+
+
+def _owner(array: Any) -> Any:
+    """The array whose memory this one looks at, or None when it has to be taken as it is."""
+    numpy = sys.modules["numpy"]
+    base = array.base
+    if base is None:
+        return None
+    while type(base).__name__ == "DummyArray" or (
+        type(base) is numpy.ndarray and base.base is not None and _is_array(base.base)
+    ):
+        base = base.base
+    if type(base) is not numpy.ndarray or base.dtype.hasobject != array.dtype.hasobject:
+        return None
+    start, stop = numpy.lib.array_utils.byte_bounds(base) if hasattr(numpy.lib, "array_utils") else (0, 0)
+    if not start:
+        start = _address(base)
+        stop = start + base.nbytes
+    first, last = _bounds(array)
+    # A base that does not hold the whole view (an array over foreign memory) cannot stand for it.
+    return base if start <= first and last <= stop and base.flags.c_contiguous | base.flags.f_contiguous else None
+
+
+def _is_array(value: Any) -> bool:
+    return type(value) is sys.modules["numpy"].ndarray or type(value).__name__ == "DummyArray"
+
+
+def _bounds(array: Any) -> tuple[int, int]:
+    """The first byte that an array touches and the one after its last."""
+    low = high = _address(array)
+    if not array.size:
+        return low, high
+    for length, stride in zip(array.shape, array.strides, strict=True):
+        reach = (length - 1) * stride
+        low, high = (low + reach, high) if reach < 0 else (low, high + reach)
+    return low, high + array.itemsize
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def view_of(
+    base: Any, offset: int, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], writeable: bool
+) -> Any:
+    """An array over `base`'s memory, `offset` bytes from its first one."""
+    numpy = sys.modules["numpy"]
+    if dtype.hasobject:
+        flat = base.reshape(-1, order="A")
+        start = flat[offset // base.itemsize :] if dtype == base.dtype else flat.view(dtype)
+        made = numpy.lib.stride_tricks.as_strided(start, shape, strides)
+    else:
+        # A read-only base lends its memory only to a read-only array.
+        made = numpy.ndarray(shape, dtype, buffer=base, offset=offset, strides=strides)
+    if not writeable and made.flags.writeable:
+        made.flags.writeable = False
+    return made
+
+
+def raw(array: Any) -> memoryview:
+    """The bytes of a contiguous array in the order they lie in memory, without a copy."""
+    numpy = sys.modules["numpy"]
+    flat = array.ravel(order="K")
+    return memoryview(flat.view(numpy.uint8)) if array.nbytes else memoryview(b"")
+
+
+def load(stored: Stored, dtype: Any, shape: tuple[int, ...], order: str, writeable: bool) -> Any:
+    """An array of its own from the blob folder: mapped copy-on-write where the platform can, else read once."""
+    numpy = sys.modules["numpy"]
+    array = numpy.empty(shape, dtype, order=order)
+    if array.nbytes != stored.size:
+        raise EOFError(f"an array of {array.nbytes} bytes was stored as {stored.size}")
+    target = raw(array)
+    address = _address(array)
+    maps = stored.size >= _MAP_FROM and sys.platform == "linux" and address % _PAGE == blobs.LEAD
+    for number, chunk in enumerate(stored.chunks):
+        # `start` and `stop` count from the page border that lies LEAD bytes before the array.
+        start = number * blobs.CHUNK
+        stop = min(start + blobs.CHUNK, stored.size + blobs.LEAD)
+        first = max(start, _PAGE)  # the first page holds the allocator's own header
+        last = stop - stop % _PAGE
+        if not (maps and last > first and _map(stored.folder.path(chunk), address, first, last, first - start)):
+            first = last = stop
+        head = slice(max(start - blobs.LEAD, 0), first - blobs.LEAD)
+        stored.folder.read_into(chunk, target[head], skip=blobs.LEAD if number == 0 else 0)
+        if last < stop:
+            stored.folder.read_into(chunk, target[last - blobs.LEAD : stop - blobs.LEAD], skip=last - start)
+    if not writeable:
+        array.flags.writeable = False
+    return array
+
+
+_FIXED = 0x10  # MAP_FIXED on Linux; the mmap module does not name it
+
+
+def _libc() -> Any:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_longlong,
+    ]
+    return libc
+
+
+def _map(path: str, address: int, first: int, last: int, offset: int) -> bool:
+    """Lay a blob's pages over an array's: private, so writes stay in this process. False when it cannot be."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        if os.fstat(descriptor).st_size < offset + last - first:
+            raise EOFError(f"blob {os.path.basename(path)} is too short")
+        place = address - blobs.LEAD + first
+        protection, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | _FIXED
+        mapped = _libc().mmap(place, last - first, protection, flags, descriptor, offset)
+        return bool(mapped == place)
+    finally:
+        os.close(descriptor)

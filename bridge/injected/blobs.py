@@ -1,0 +1,116 @@
+"""Chunks of bytes in the home's blob folder, addressed by their content.
+
+The layout is the store's: `root/address[1:3]/address`, a file written under a temporary name and then renamed.
+A long buffer is cut at fixed borders. Its first chunk starts with `LEAD` zero bytes, so that a chunk can be mapped
+page by page over an array's memory: a large `malloc` block starts 16 bytes past a page border.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+CHUNK = 4 * 1024 * 1024
+LEAD = 16
+
+_Bytes = bytes | bytearray | memoryview
+
+
+def _hasher() -> tuple[str, Any]:
+    """The address prefix and the hash function: xxh3-128 where xxhash is installed, else sha256."""
+    try:
+        import xxhash
+    except ImportError:
+        return "s", lambda data: hashlib.sha256(data).hexdigest()
+    return "x", xxhash.xxh3_128_hexdigest
+
+
+_PREFIX, _HEX = _hasher()
+
+
+def address_of(data: _Bytes) -> str:
+    """The content address of these bytes: `x` + xxh3-128, or `s` + sha256 where xxhash is missing."""
+    return _PREFIX + str(_HEX(data))
+
+
+class Folder:
+    """The home's blob folder, as a kernel on the same file system writes and reads it."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.written = 0  # bytes written since the last `take_written`
+
+    def path(self, address: str) -> str:
+        """Where the blob of that address lies, whether it is there or not."""
+        return os.path.join(self.root, address[1:3], address)
+
+    def put(self, data: _Bytes) -> str:
+        """Store these bytes (only when they are not there yet) and give their address."""
+        address = address_of(data)
+        path = self.path(address)
+        try:
+            os.utime(path)  # tells a collector that somebody has just begun to rely on it
+            return address
+        except FileNotFoundError:
+            pass
+        temporary = f"{path}.{os.getpid()}.{threading.get_ident()}.tmp"
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_TRUNC, 0o600)
+            with open(descriptor, "wb", buffering=0) as file:
+                view = memoryview(data)
+                while len(view):
+                    view = view[file.write(view) :]
+            os.replace(temporary, path)
+        except BaseException:
+            # A full disk or an interrupt must not leave half a file behind.
+            if os.path.exists(temporary):
+                os.unlink(temporary)
+            raise
+        self.written += len(data)
+        return address
+
+    def take_written(self) -> int:
+        """The bytes written since the last call."""
+        written, self.written = self.written, 0
+        return written
+
+    def put_chunks(self, data: memoryview, lead: int = 0) -> list[str]:
+        """Store a long buffer in chunks; `lead` zero bytes are put before its first byte."""
+        addresses = []
+        for start, stop in _borders(len(data), lead):
+            chunk: _Bytes = data[start:stop]
+            if lead and start == 0:
+                chunk = bytes(lead) + bytes(chunk)
+            addresses.append(self.put(chunk))
+        return addresses
+
+    def read_chunks(self, addresses: list[str], size: int, lead: int = 0) -> bytearray:
+        """The bytes of a long buffer, in fresh memory: one copy."""
+        data = bytearray(size)
+        view = memoryview(data)
+        for address, (start, stop) in zip(addresses, _borders(size, lead), strict=True):
+            self.read_into(address, view[start:stop], skip=lead if start == 0 else 0)
+        return data
+
+    def read_into(self, address: str, target: memoryview, skip: int = 0) -> None:
+        """Fill `target` from a blob, from byte `skip` of it on; EOFError when it is too short."""
+        with open(self.path(address), "rb", buffering=0) as file:
+            if skip:
+                file.seek(skip)
+            while len(target):
+                count = file.readinto(target)
+                if not count:
+                    raise EOFError(f"blob {address} is too short")
+                target = target[count:]
+
+
+def _borders(size: int, lead: int) -> Iterator[tuple[int, int]]:
+    """The (start, stop) of each chunk in a buffer of that many bytes, `lead` bytes being put before it."""
+    start, stop = 0, CHUNK - lead
+    while start < size or start == 0:
+        yield start, min(stop, size)
+        start, stop = stop, stop + CHUNK

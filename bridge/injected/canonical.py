@@ -1,0 +1,304 @@
+"""Hashes that depend on content alone, and groups of names that share a mutable object.
+
+Two values have one hash exactly when they are equal in type and content, recursively: 1, 1.0 and True differ, the
+order of a dict counts, that of a set does not, and neither does sharing, interning or the layout of memory.
+A fingerprint takes a group's members together and sees what they share.
+
+Both walk the same *tokens*: a value is taken apart into a tag and its parts. Plain data without sets or circles is
+hashed at C speed, by the pickler without its memo.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import enum
+import gc
+import hashlib
+import io
+import pickle
+import struct
+import sys
+import types
+from collections.abc import Iterable
+from typing import Any
+
+from . import arrays, blobs, classes, reducers
+
+_ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
+_SET_OPCODES = (pickle.EMPTY_SET, pickle.FROZENSET)
+
+
+class Undefined(Exception):
+    """The content of this value cannot be told."""
+
+
+class _Content:
+    """Takes values apart; class and function contents are remembered for the time of one request."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, bytes]] = {}  # id of a class or function -> (it, its digest)
+
+    def parts(self, obj: Any) -> tuple[str, list[Any]]:
+        """The tag and the parts of a value that is no atom, list, tuple, dict or set."""
+        kind = type(obj)
+        if isinstance(obj, (type, types.FunctionType)):
+            return "by content", [self._definition(obj)]
+        if isinstance(obj, types.ModuleType):
+            return "module", [obj.__name__]
+        if isinstance(obj, (types.BuiltinFunctionType, types.MethodDescriptorType)):
+            return "builtin", [getattr(obj, "__module__", None), obj.__qualname__]
+        if isinstance(obj, types.CodeType):
+            names = ("co_code", "co_consts", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_flags")
+            return "code", [tuple(getattr(obj, name) for name in names)]
+        if isinstance(obj, types.CellType):
+            return "cell", [reducers.cell_content(obj)]
+        if isinstance(obj, types.MethodType):
+            return "method", [obj.__func__, obj.__self__]
+        if isinstance(obj, enum.Enum):
+            return "member", [kind, obj._name_, obj._value_]
+        numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
+        if numpy is not None and kind is numpy.ndarray:
+            return "array", self._array(numpy, obj)
+        if pandas is not None and kind is getattr(pandas, "DataFrame", None):
+            columns = [obj.iloc[:, number].array for number in range(obj.shape[1])]
+            return "frame", [obj.columns, obj.index, columns, obj.attrs]
+        if pandas is not None and kind is getattr(pandas, "Series", None):
+            return "series", [obj.name, obj.index, obj.array, obj.attrs]
+        return self._reduced(obj)
+
+    def _array(self, numpy: Any, array: Any) -> list[Any]:
+        """dtype, shape and content, in C order whatever the memory's order is."""
+        if array.dtype.hasobject:
+            return [array.dtype.str, array.shape, array.ravel(order="C").tolist()]
+        content = numpy.ascontiguousarray(array)
+        return [repr(array.dtype), array.shape, blobs.address_of(arrays.raw(content))]
+
+    def _definition(self, obj: Any) -> bytes:
+        """The digest of a class's or function's content; of one from a library its name counts."""
+        known = self._known.get(id(obj))
+        if known is not None:
+            return known[1]
+        if reducers.by_reference(obj) or getattr(obj, "__module__", None) == "builtins":
+            digest = f"{obj.__module__}.{obj.__qualname__}".encode()
+            self._known[id(obj)] = (obj, digest)
+            return digest
+        self._known[id(obj)] = (obj, f"recursive {obj.__qualname__}".encode())
+        hasher = hashlib.sha256()
+        if isinstance(obj, type):
+            content: Any = [obj.__qualname__, list(obj.__bases__), _stable(classes.body(obj))]
+        else:
+            closure = list(obj.__closure__ or ())
+            names = ("__defaults__", "__kwdefaults__", "__dict__")
+            content = [obj.__qualname__, obj.__code__, closure, [getattr(obj, name) for name in names]]
+        _Walk(self, hasher.update, shared=False).walk(content)
+        self._known[id(obj)] = (obj, hasher.digest())
+        return hasher.digest()
+
+    def _reduced(self, obj: Any) -> tuple[str, list[Any]]:
+        """Any other object, as pickle would take it apart."""
+        try:
+            reducer = copyreg.dispatch_table.get(type(obj))
+            reduced = reducer(obj) if reducer is not None else reducers.override(_Detached(), obj)
+            if reduced is NotImplemented:
+                reduced = obj.__reduce_ex__(4)
+        except Exception as error:  # whatever user code raises while it is taken apart
+            raise Undefined(str(error)) from error
+        if isinstance(reduced, str):
+            return "global", [type(obj).__module__, reduced]
+        maker, arguments, state, *rest = (*reduced, None, None, None, None)[:5]
+        items = [list(part) if part is not None else None for part in rest[:2]]
+        return "object", [type(obj), maker, arguments, state, items]
+
+
+def _stable(body: dict[str, Any]) -> dict[str, Any]:
+    """A class body without what says where it was written."""
+    return {name: value for name, value in body.items() if name not in ("__firstlineno__", "__doc__")}
+
+
+class _Detached:
+    """Serves reducers where nothing is saved."""
+
+    scope: dict[str, Any] = {}
+    arrays: Any = None
+
+    def node_of(self, obj: Any) -> str | None:
+        return None
+
+    def inside(self, key: str) -> bool:
+        return False
+
+    def uses_code(self, code: types.CodeType) -> None:
+        return None
+
+
+class _Walk:
+    """Feeds the tokens of a value to a hash. `shared`: a mutable object that comes again is named by its number."""
+
+    def __init__(self, content: _Content, update: Any, *, shared: bool) -> None:
+        self._content = content
+        self._update = update
+        self._shared = shared
+        self._numbers: dict[int, tuple[int, Any]] = {}  # what was met (or, unshared, what we are inside of)
+
+    def _tag(self, tag: str, count: int = 0) -> None:
+        self._update(f"{tag} {count};".encode())
+
+    def walk(self, obj: Any) -> None:
+        """Feed one value."""
+        kind = type(obj)
+        if kind in _ATOMS:
+            self._atom(kind, obj)
+            return
+        met = self._numbers.get(id(obj))
+        if met is not None:
+            self._tag("again", met[0] if self._shared else len(self._numbers) - met[0])
+            return
+        if not self._shared or not is_immutable(obj):
+            self._numbers[id(obj)] = (len(self._numbers), obj)
+        self._inside(kind, obj)
+        if not self._shared:
+            del self._numbers[id(obj)]
+
+    def _atom(self, kind: type, obj: Any) -> None:
+        if kind is float:
+            data = struct.pack("<d", obj)
+        elif kind is bytes:
+            data = obj
+        else:
+            data = (obj if kind is str else repr(obj)).encode("utf-8", "surrogatepass")
+        self._tag(kind.__name__, len(data))
+        self._update(data)
+
+    def _inside(self, kind: type, obj: Any) -> None:
+        if kind is list or kind is tuple:
+            self._tag(kind.__name__, len(obj))
+            for part in obj:
+                self.walk(part)
+        elif kind is dict:
+            self._tag("dict", len(obj))
+            for key, value in obj.items():
+                self.walk(key)
+                self.walk(value)
+        elif kind is set or kind is frozenset:
+            self._tag(kind.__name__, len(obj))
+            for digest in sorted(_digest(self._content, part) for part in obj):
+                self._update(digest)
+        else:
+            tag, parts = self._content.parts(obj)
+            self._tag(tag, len(parts))
+            for part in parts:
+                self.walk(part)
+
+
+class _PlainPickler(pickle.Pickler):
+    """Serialises without a memo: sharing and interning leave no mark."""
+
+    def __init__(self, content: _Content, file: io.BytesIO) -> None:
+        super().__init__(file, protocol=4)
+        self.fast = True
+        self._content = content
+
+    def reducer_override(self, obj: Any) -> Any:
+        tag, parts = self._content.parts(obj)
+        return _made_of, (tag, *parts)
+
+
+def _made_of(*parts: Any) -> Any:
+    """Marks, in a stream that is only hashed, a value taken apart."""
+    raise pickle.UnpicklingError("this stream is for hashing")
+
+
+def _digest(content: _Content, obj: Any) -> bytes:
+    """The digest of one value's content; Undefined when it cannot be told."""
+    file = io.BytesIO()
+    try:
+        _PlainPickler(content, file).dump(obj)
+        data = file.getvalue()
+        if not any(code in data for code in _SET_OPCODES):
+            return hashlib.sha256(data).digest()
+    except (ValueError, RecursionError, pickle.PicklingError, TypeError, AttributeError):
+        pass  # circles, or something only the walk can take; the walk below has the last word
+    hasher = hashlib.sha256()
+    try:
+        _Walk(content, hasher.update, shared=False).walk(obj)
+    except RecursionError as error:
+        raise Undefined("it is nested too deeply") from error
+    return hasher.digest()
+
+
+def content_hash(obj: Any) -> str:
+    """64 hex digits that depend on a value's type and content alone; Undefined when that cannot be told."""
+    return _digest(_Content(), obj).hex()
+
+
+def fingerprint(values: dict[str, Any]) -> str:
+    """64 hex digits for a group of names: their values together, and what these share."""
+    hasher = hashlib.sha256()
+    walk = _Walk(_Content(), hasher.update, shared=True)
+    try:
+        for name in sorted(values):
+            walk.walk(name)
+            walk.walk(values[name])
+    except RecursionError as error:
+        raise Undefined("it is nested too deeply") from error
+    return hasher.hexdigest()
+
+
+def is_immutable(obj: Any) -> bool:
+    """Whether sharing this object between two names cannot be felt: it has no insides of its own that change."""
+    kind = type(obj)
+    if kind in _ATOMS or kind in (tuple, frozenset, range, slice, types.CodeType):
+        return True
+    if isinstance(obj, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, enum.Enum)):
+        return True
+    if kind.__name__ in ("dtype", "Pattern") or kind.__module__ in ("datetime", "decimal", "fractions", "typing"):
+        return True
+    return id(obj) in reducers.singletons(kind)
+
+
+def alias_groups(values: dict[str, Any]) -> list[list[str]]:
+    """The names grouped by the mutable objects that they share, directly or nested; in the order of the names."""
+    leader = {name: name for name in values}
+
+    def find(name: str) -> str:
+        while leader[name] != name:
+            name = leader[name]
+        return name
+
+    seen: dict[int, str] = {}
+    for name, value in values.items():
+        for number in _mutable_insides(value):
+            other = seen.setdefault(number, name)
+            if other != name and find(other) != find(name):
+                leader[find(name)] = find(other)
+    groups: dict[str, list[str]] = {}
+    for name in values:
+        groups.setdefault(find(name), []).append(name)
+    return list(groups.values())
+
+
+def _mutable_insides(root: Any) -> Iterable[int]:
+    """The ids of the mutable objects that a value reaches, not through classes, modules or globals."""
+    numpy = sys.modules.get("numpy")
+    met: dict[int, Any] = {}
+    level = [root]
+    while level:
+        following: list[Any] = []
+        for obj in level:
+            if type(obj) in _ATOMS or id(obj) in met or isinstance(obj, types.ModuleType):
+                continue
+            met[id(obj)] = obj
+            if isinstance(obj, type):
+                if not reducers.by_reference(obj) and obj.__module__ != "builtins":
+                    following.extend(classes.body(obj).values())
+            elif numpy is not None and isinstance(obj, numpy.ndarray):
+                if obj.base is not None:
+                    following.append(obj.base)
+                if obj.dtype.hasobject:
+                    following.extend(obj.ravel().tolist())
+            elif isinstance(obj, types.FunctionType):
+                following.extend((obj.__closure__, obj.__defaults__, obj.__kwdefaults__, obj.__dict__))
+            else:
+                following.extend(gc.get_referents(obj))
+        level = following
+    return [number for number, obj in met.items() if not is_immutable(obj)]

@@ -1,0 +1,187 @@
+"""How the REST door's kernels show things: library defaults, figures, order of the streams.
+
+None of this is installed for the kernelspec door, which leaves ipykernel as it is.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+PANDAS = {"display_max_rows": "max_rows", "display_max_columns": "max_columns", "display_max_colwidth": "max_colwidth"}
+
+
+class _Loader(importlib.abc.Loader):
+    """Runs a module's own loader, then what is to happen once it is loaded."""
+
+    def __init__(self, loader: Any, after: Callable[[ModuleType], None]) -> None:
+        self._loader, self._after = loader, after
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        made: ModuleType | None = self._loader.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The module must look as if it had been loaded without us.
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._after(module)
+
+
+class Watch(importlib.abc.MetaPathFinder):
+    """Calls a function once when the user's code first imports a certain module."""
+
+    def __init__(self, actions: dict[str, Callable[[ModuleType], None]]) -> None:
+        self._actions = dict(actions)
+
+    def install(self) -> None:
+        """Begin to watch; a module that is there already is taken at once."""
+        for name in list(self._actions):
+            if name in sys.modules:
+                self._actions.pop(name)(sys.modules[name])
+        sys.meta_path.insert(0, self)
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The module's own spec with our loader around its own; None for all modules that are not watched."""
+        action = self._actions.get(name)
+        if action is None:
+            return None
+        for finder in sys.meta_path:
+            if finder is self:
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None and spec.loader is not None:
+                del self._actions[name]
+                spec.loader = _Loader(spec.loader, action)
+                return spec
+        return None
+
+
+def pandas_defaults(options: dict[str, int]) -> Callable[[ModuleType], None]:
+    """Sets pandas' display options when it is first imported, so that a user's own `set_option` lasts."""
+
+    def apply(pandas: ModuleType) -> None:
+        for field, option in PANDAS.items():
+            pandas.set_option(f"display.{option}", options[field])
+
+    return apply
+
+
+def polars_defaults(options: dict[str, int]) -> Callable[[ModuleType], None]:
+    """The same for polars."""
+
+    def apply(polars: ModuleType) -> None:
+        config = polars.Config
+        config.set_tbl_rows(options["display_max_rows"])
+        config.set_tbl_cols(options["display_max_columns"])
+        config.set_fmt_str_lengths(options["display_max_colwidth"])
+
+    return apply
+
+
+def show_figures(backend_bases: ModuleType) -> None:
+    """Makes `show()` of a backend without a window paint the open figures into the cell's output."""
+
+    def pyplot_show(cls: type, *, block: bool | None = None) -> None:
+        flush_figures()
+
+    backend_bases.FigureManagerBase.pyplot_show = classmethod(pyplot_show)
+
+
+def flush_figures() -> None:
+    """Show every open figure once and close it, whatever backend drew it."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None or not pyplot.get_fignums():
+        return
+    from IPython.display import display
+
+    try:
+        for number in pyplot.get_fignums():
+            figure = pyplot.figure(number)
+            _with_png(figure)
+            display(figure)
+    finally:
+        pyplot.close("all")
+
+
+def _with_png(figure: Any) -> None:
+    """Make sure that IPython knows how to paint figures: only the inline backend tells it by itself."""
+    from IPython.core.pylabtools import select_figure_formats
+    from IPython import get_ipython
+
+    shell = get_ipython()
+    formatter = shell.display_formatter.formatters["image/png"]
+    if type(figure) not in formatter and "Figure" not in str(formatter.deferred_printers):
+        select_figure_formats(shell, {"png"}, bbox_inches="tight")
+
+
+def figures_at_cell_end(error: bool) -> None:
+    """Leave no figure open: shown after a good cell, closed after a failed one."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None or not pyplot.get_fignums():
+        return
+    if error:
+        pyplot.close("all")
+    else:
+        flush_figures()
+
+
+def keep_order(kernel: Any) -> None:
+    """Send what was written to one stream before what is written to the other.
+
+    ipykernel sends each stream by its own timer. Here a write to one stream schedules, without waiting, the sending
+    of what the other holds.
+    """
+    out, err = sys.stdout, sys.stderr
+    last = [out]
+
+    def ordered(stream: Any, other: Any) -> Callable[[str], int]:
+        write: Callable[[str], int] = stream.write
+
+        def ordered_write(string: str) -> int:
+            if last[0] is not stream:
+                last[0] = stream
+                other.pub_thread.schedule(other._flush)
+            return write(string)
+
+        return ordered_write
+
+    for stream, other in ((out, err), (err, out)):
+        if type(stream).__module__ == "ipykernel.iostream":
+            stream.write = ordered(stream, other)
+
+
+def safe_packing(session: Any) -> None:
+    """Let a message with text or numbers that JSON lacks through, with the bad character or number replaced."""
+    pack = session.pack
+
+    def pack_safely(content: Any) -> bytes:
+        try:
+            packed: bytes = pack(content)
+            return packed
+        except (UnicodeError, ValueError):
+            cleaned: bytes = pack(clean(content))
+            return cleaned
+
+    session.pack = pack_safely
+
+
+def clean(value: Any) -> Any:
+    """The value with lone surrogates escaped and NaN and infinities as None."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, dict):
+        return {clean(key): clean(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [clean(part) for part in value]
+    return value

@@ -1,0 +1,73 @@
+"""Values that cannot be saved: kept by reference in the kernel that made them, for the states that hold them.
+
+A live value is named by a token. A cell that may have changed it, or moved it, gives it a new token in the new state:
+the older state's value is then spent, and absent there, rather than wrong. Looking at a generator, a file or a
+connection does not spend it.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import types
+from typing import Any
+
+_LIMIT = 256  # values kept for states that this kernel does not hold at the moment
+
+_numbers = itertools.count(1)
+
+
+class LiveValues:
+    """The live values of one kernel."""
+
+    def __init__(self, kernel_id: str) -> None:
+        self._kernel_id = kernel_id
+        self._kept: dict[str, dict[str, Any]] = {}  # token -> root -> value
+        self._positions: dict[str, Any] = {}
+
+    def token(self, value: Any, before: str | None) -> str:
+        """The token of a value after a cell that reached it; `before` is the one it had."""
+        place = position(value)
+        if before is not None and place is not None and self._positions.get(before) == place:
+            return before
+        if before is not None:
+            self._kept.pop(before, None)
+            self._positions.pop(before, None)
+        made = f"live:{self._kernel_id}:{next(_numbers)}"
+        self._positions[made] = place
+        return made
+
+    def keep(self, token: str, values: dict[str, Any]) -> None:
+        """Hold on to a value that the namespace is about to lose."""
+        self._kept[token] = values
+        while len(self._kept) > _LIMIT:
+            oldest = next(iter(self._kept))
+            del self._kept[oldest]
+            self._positions.pop(oldest, None)
+
+    def give(self, token: str) -> dict[str, Any] | None:
+        """The value of a token, or None when it is another kernel's or spent."""
+        return self._kept.get(token)
+
+
+def position(value: Any) -> Any:
+    """Something equal as long as nobody moved the value; None where any touch may have changed it."""
+    if isinstance(value, types.GeneratorType):
+        frame = value.gi_frame
+        return ("generator", frame.f_lasti if frame is not None else None)
+    if isinstance(value, types.CoroutineType):
+        return ("coroutine", value.cr_frame.f_lasti if value.cr_frame is not None else None)
+    if isinstance(value, types.AsyncGeneratorType):
+        return ("generator", value.ag_frame.f_lasti if value.ag_frame is not None else None)
+    if isinstance(value, io.IOBase):
+        if value.closed:
+            return ("closed",)
+        try:
+            return ("file", value.tell())
+        except (OSError, ValueError):
+            return None
+    if isinstance(value, (dict, list, tuple, set, frozenset)) or hasattr(type(value), "__next__"):
+        return None
+    if type(value).__module__ == "__main__":
+        return None
+    return ("object",)

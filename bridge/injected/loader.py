@@ -1,0 +1,158 @@
+"""Puts stored units back into a namespace.
+
+First every node's skeleton exists, then contents are filled: so classes, functions and cells may refer to each other
+in circles, across units too. A unit that cannot be loaded costs its own names alone, and is reported.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import arrays, blobs, classes, failures, rebuild
+from .saver import Ledger, Unit
+
+
+@dataclass(slots=True)
+class Source:
+    """A stored unit on its way in: its record and its pickle."""
+
+    record: dict[str, Any]
+    data: bytes | bytearray
+    skeletons: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The unit's key."""
+        return str(self.record["key"])
+
+
+class Loader:
+    """Loads units into `scope`; the nodes that are kept come from `ledger`, and new ones are recorded there."""
+
+    def __init__(self, ledger: Ledger, scope: dict[str, Any], folder: blobs.Folder) -> None:
+        self.ledger = ledger
+        self.globals = scope
+        self.folder = folder
+        self.values: dict[str, Any] = {}  # root -> value, of everything loaded
+        self.failed: list[dict[str, str]] = []
+        self._owner: dict[str, Source] = {}
+        self._sources: dict[str, Source] = {}
+        self._made: dict[str, Any] = {}
+        self._started: set[str] = set()
+        self._current: list[Source] = []
+
+    def load(self, sources: list[Source]) -> None:
+        """Load these units; `values` and `failed` tell the outcome."""
+        rebuild.loading.append(self)
+        try:
+            for source in sources:
+                self._announce(source)
+            for source in sources:
+                self._load(source)
+        finally:
+            rebuild.loading.pop()
+        for key, obj in self._made.items():
+            self.ledger.add_node(key, obj)
+
+    def _announce(self, source: Source) -> None:
+        """Say which nodes this unit will bring."""
+        self._sources[source.key] = source
+        if source.record["nodes"]:
+            try:
+                source.skeletons, source.data = pickle.loads(source.data)
+            except Exception as error:  # a damaged or foreign pickle raises anything
+                self._fail(source, error)
+                return
+        for key in source.record["nodes"]:
+            self._owner[key] = source
+
+    def _load(self, source: Source) -> None:
+        """Load one unit, unless that has begun already."""
+        if source.key in self._started:
+            return
+        self._started.add(source.key)
+        self._current.append(source)
+        try:
+            for key in source.record["nodes"]:
+                self._skeleton(key)
+            buffers = [self._buffer(stored) for stored in source.record["buffers"]]
+            _, roots = self._unpickle(source, buffers)
+            # A unit may have been taken into its state for some of its names alone.
+            self.values.update((root, roots[root]) for root in source.record["roots"] if root in roots)
+        except Exception as error:  # whatever the unit's own classes raise while they are loaded
+            self._fail(source, error)
+        finally:
+            self._current.pop()
+        unit = source.record
+        self.ledger.add(
+            Unit(
+                source.key,
+                tuple(unit["roots"]),
+                tuple(key for key in unit["nodes"] if key in self._made),
+                frozenset(unit["refs"]),
+                unit["digest"],
+            )
+        )
+
+    def _unpickle(self, source: Source, buffers: list[Any]) -> Any:
+        if source.record["engine"] == "dill":
+            import dill
+
+            return dill.Unpickler(io.BytesIO(source.data), buffers=buffers).load()
+        return pickle.loads(source.data, buffers=buffers)
+
+    def _fail(self, source: Source, error: BaseException) -> None:
+        self._started.add(source.key)
+        reason = failures.explain(error)
+        for root in source.record["roots"] or source.record["nodes"]:
+            self.failed.append({"name": root, "reason": reason})
+
+    def _buffer(self, stored: dict[str, Any]) -> Any:
+        data = self.folder.read_chunks(stored["chunks"], stored["size"])
+        return bytes(data) if stored["readonly"] else data
+
+    # What the pickles ask (see `rebuild.Loading`).
+
+    def node(self, key: str) -> Any:
+        """The node of that key, filled unless it is being filled right now."""
+        source = self._owner.get(key)
+        if source is None:
+            return self.ledger.nodes[key]
+        if source.key not in self._started:
+            self._load(source)
+        return self._skeleton(key)
+
+    def _skeleton(self, key: str) -> Any:
+        """The node of that key, as far as it is."""
+        if key in self._made:
+            return self._made[key]
+        source = self._owner.get(key)
+        if source is None:
+            return self.ledger.nodes[key]
+        kind, parts = pickle.loads(source.skeletons[key])
+        if kind == "class":
+            made: Any = classes.from_skeleton(parts)
+        elif kind == "cell":
+            made = rebuild.cell()
+        else:
+            made = rebuild.function(*parts)
+        self._made[key] = made
+        return made
+
+    def fill(self, key: str, content: Any) -> None:
+        """Give a node its content."""
+        target = self._skeleton(key)
+        if isinstance(target, type):
+            classes.fill(target, content)
+        elif type(content) is tuple:
+            rebuild.set_cell(target, content)
+        else:
+            rebuild.set_function(target, content)
+
+    def array(self, index: int) -> arrays.Stored:
+        """The out-of-band array of that number in the unit being loaded."""
+        stored = self._current[-1].record["arrays"][index]
+        return arrays.Stored(self.folder, stored["chunks"], stored["size"])

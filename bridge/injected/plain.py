@@ -1,0 +1,119 @@
+"""IPython's own names, kept out of the namespace and yet resolved.
+
+A user's `globals()` then holds what a plain script's would, and no name in it needs to be told from the user's own.
+`In`, `Out`, `_`, `_3`, `exit` and the like live in `builtins`, which name lookup reaches last: a variable of the
+user's that is called `_` is the user's.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_MOVED = ("In", "Out", "_ih", "_oh", "_dh", "_", "__", "___", "_i", "_ii", "_iii")
+_DROPPED = ("exit", "quit", "get_ipython", "open")  # builtins, or put there by IPython while a cell runs
+_DIRECTORY_MAGICS = frozenset({"cd", "pushd", "popd", "dirs", "dhist", "bookmark"})
+
+
+class PlainNamespace:
+    """Keeps one shell's own names in builtins."""
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+        self.hook = shell.displayhook
+        self.history = shell.history_manager
+        self.outputs: dict[int, Any] = shell.user_ns.get("_oh", {})
+        self._shell_own = {name: shell.user_ns[name] for name in _DROPPED if name in shell.user_ns}
+
+    def install(self) -> None:
+        """Move the names, and have IPython write them there from now on."""
+        shell = self.shell
+        vars(builtins).update({name: shell.user_ns[name] for name in _MOVED if name in shell.user_ns})
+        self.hide()
+        push: Callable[..., None] = shell.push
+
+        def push_plainly(variables: Any, interactive: bool = True) -> None:
+            if interactive or not isinstance(variables, dict):
+                push(variables, interactive)
+            else:
+                vars(builtins).update(variables)
+
+        shell.push = push_plainly
+        self.hook.update_user_ns = self._remember
+        line_magic = shell.run_line_magic
+
+        def run_line_magic(magic_name: str, line: str, _stack_depth: int = 1) -> Any:
+            # The magic looks up variables in the frame that many levels above its caller: one more with us between.
+            if magic_name not in _DIRECTORY_MAGICS:
+                return line_magic(magic_name, line, _stack_depth + 1)
+            with self._directories():
+                return line_magic(magic_name, line, _stack_depth + 1)
+
+        shell.run_line_magic = run_line_magic
+
+    def hide(self) -> None:
+        """Take IPython's own names out of the namespace: at the start, and after `%reset` brought them back."""
+        scope = self.shell.user_ns
+        for name in _MOVED:
+            if name in scope and scope[name] is getattr(builtins, name, None):
+                del scope[name]
+        for name, value in self._shell_own.items():
+            if scope.get(name) is value:
+                del scope[name]
+
+    @contextlib.contextmanager
+    def _directories(self) -> Iterator[None]:
+        """Show the directory history for the time of a magic that works on it."""
+        scope = self.shell.user_ns
+        scope["_dh"] = vars(builtins)["_dh"]
+        try:
+            yield
+        finally:
+            scope.pop("_dh", None)
+
+    def _remember(self, result: Any) -> None:
+        """Keep a cell's result as `Out[n]`, `_n` and `_`, as `DisplayHook.update_user_ns` does."""
+        hook = self.hook
+        if not hook.cache_size or result is self.outputs:
+            return
+        if len(self.outputs) >= hook.cache_size:
+            hook.cull_cache()
+        hook.___, hook.__, hook._ = hook.__, hook._, result
+        number = hook.prompt_count
+        self.outputs[number] = result
+        vars(builtins).update({"_": hook._, "__": hook.__, "___": hook.___, f"_{number}": result})
+
+    def restore(self, cells: list[str], outputs: dict[int, Any], keep: int, count: int) -> None:
+        """Make inputs, outputs and the counter those of a state.
+
+        `cells` are the inputs after the first `keep` ones, which stay; `outputs` is the whole of `Out`.
+        """
+        shell, history, own = self.shell, self.history, vars(builtins)
+        for number in range(keep + 1, len(history.input_hist_raw)):
+            own.pop(f"_i{number}", None)
+        del history.input_hist_raw[keep + 1 :], history.input_hist_parsed[keep + 1 :]
+        for text in cells:
+            history.input_hist_raw.append(text)
+            history.input_hist_parsed.append(self.transformed(text))
+            own[f"_i{len(history.input_hist_raw) - 1}"] = text
+        last = ["", "", "", "", *history.input_hist_raw[1:]][-4:]
+        history._i00, history._i, history._ii, history._iii = last[3], last[3], last[2], last[1]
+        own.update(_i=last[3], _ii=last[2], _iii=last[1])
+        for number in self.outputs.keys() - outputs.keys():
+            own.pop(f"_{number}", None)
+        self.outputs.clear()
+        self.outputs.update(sorted(outputs.items()))
+        own.update({f"_{number}": value for number, value in outputs.items()})
+        recent: list[Any] = ["", "", "", *(value for _, value in sorted(outputs.items()))][-3:]
+        self.hook.___, self.hook.__, self.hook._ = recent
+        own.update(_=recent[2], __=recent[1], ___=recent[0])
+        shell.execution_count = count
+
+    def transformed(self, text: str) -> str:
+        """A cell's text as Python, or as it is where it is none."""
+        try:
+            return str(self.shell.transform_cell(text)).rstrip("\n")
+        except SyntaxError:
+            return text

@@ -1,0 +1,227 @@
+"""What stored pickles call when they are loaded.
+
+The names and signatures in this module are part of the stored format: an old home's pickles name them, so a
+function here may be added, never renamed. Each finds the loader at work through `loading`.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import importlib
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from . import arrays
+
+
+class Loading(Protocol):
+    """What a loader offers to the pickles that it loads."""
+
+    globals: dict[str, Any]
+
+    def node(self, key: str) -> Any:
+        """The class, function or cell stored under that key."""
+
+    def fill(self, key: str, content: Any) -> None:
+        """Give a node its content."""
+
+    def array(self, index: int) -> arrays.Stored:
+        """The large array number `index` of the unit that is being loaded."""
+
+
+loading: list[Loading] = []  # the loader at work is the last
+
+
+def node(key: str) -> Any:
+    """The one class, function or cell of that key: every unit that refers to it gets the same object."""
+    return loading[-1].node(key)
+
+
+def fill(key: str, content: Any) -> None:
+    """Give the node of that key its content, as soon as that is loaded."""
+    loading[-1].fill(key, content)
+
+
+def module(name: str) -> types.ModuleType:
+    """A module, imported when it is not there yet."""
+    found = sys.modules.get(name)
+    return found if found is not None else importlib.import_module(name)
+
+
+def attribute(module_name: str, path: str) -> Any:
+    """An object that belongs to a module: `attribute("dataclasses", "MISSING")`."""
+    value: Any = module(module_name)
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def namespace() -> dict[str, Any]:
+    """The namespace being loaded into: the globals of functions defined in cells."""
+    return loading[-1].globals
+
+
+def module_globals(name: str) -> dict[str, Any]:
+    """The globals of a library's module."""
+    return vars(module(name))
+
+
+_BLANK = (lambda: None).__code__
+
+
+def code(fields: dict[str, Any]) -> types.CodeType:
+    """A code object from its `co_` fields."""
+    return _BLANK.replace(**fields)
+
+
+def cell() -> types.CellType:
+    """An empty closure cell; its content is set as its state, so that cycles hold."""
+    return types.CellType()
+
+
+def set_cell(target: types.CellType, content: tuple[Any, ...]) -> None:
+    """Fill a closure cell; an empty tuple leaves it empty."""
+    if content:
+        target.cell_contents = content[0]
+
+
+def function(
+    code_object: types.CodeType,
+    scope: dict[str, Any],
+    name: str,
+    closure: tuple[types.CellType, ...] | None,
+) -> types.FunctionType:
+    """A function without its defaults and attributes, which `set_function` brings."""
+    return types.FunctionType(code_object, scope, name, None, closure)
+
+
+def set_function(target: types.FunctionType, state: dict[str, Any]) -> None:
+    """Give a function its defaults, annotations, names and attributes."""
+    for key, value in state.items():
+        if key == "__dict__":
+            target.__dict__.update(value)
+        else:
+            setattr(target, key, value)
+
+
+def bare_function(code_object: types.CodeType, scope: dict[str, Any], name: str) -> types.FunctionType:
+    """`function` for one that closes over nothing."""
+    return types.FunctionType(code_object, scope, name)
+
+
+def dynamic_module(name: str) -> types.ModuleType:
+    """A module that lives in no file; its content follows as its state."""
+    return types.ModuleType(name)
+
+
+def set_dict(target: Any, state: dict[str, Any]) -> None:
+    """Update an object's `__dict__`, past any `__setattr__` of its class."""
+    target.__dict__.update(state)
+
+
+def member(enumeration: Any, name: str) -> Any:
+    """The member of an enumeration, by name."""
+    return enumeration._member_map_[name]
+
+
+def composite(enumeration: Any, value: Any) -> Any:
+    """A flag made of several members, by value."""
+    return enumeration(value)
+
+
+def raw_member(enumeration: Any, plain: type, arguments: tuple[Any, ...]) -> Any:
+    """A member while its enumeration is put together; its attributes follow as its state."""
+    return plain.__new__(enumeration, *arguments)
+
+
+def array(index: int, dtype: Any, shape: tuple[int, ...], order: str, writeable: bool) -> Any:
+    """A large NumPy array kept out of band; it owns its memory, as it did."""
+    return arrays.load(loading[-1].array(index), dtype, shape, order, writeable)
+
+
+def small_array(value: Any) -> Any:
+    """A small array that is read-only."""
+    value.flags.writeable = False
+    return value
+
+
+def view(
+    base: Any, offset: int, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], writeable: bool
+) -> Any:
+    """A view on another array's memory, `offset` bytes from its start."""
+    return arrays.view_of(base, offset, dtype, shape, strides, writeable)
+
+
+def lock(kind: str, locked: bool) -> Any:
+    """A new lock, held when the stored one was held."""
+    import threading
+
+    made = threading.RLock() if kind == "rlock" else threading.Lock()
+    if locked:
+        made.acquire()
+    return made
+
+
+def weak(target: Any) -> Any:
+    """A weak reference; it is dead when nothing else of its unit holds the target."""
+    import weakref
+
+    return weakref.ref(target)
+
+
+def dead_weak() -> Any:
+    """A weak reference whose target is gone."""
+    import weakref
+
+    class Gone:
+        pass
+
+    return weakref.ref(Gone())
+
+
+def cached(
+    function: Callable[..., Any], maxsize: int | None, typed: bool, entries: list[tuple[Any, Any]] | None
+) -> Any:
+    """A function under `lru_cache`, with what it had cached when that is known.
+
+    An unbounded cache is one dict from key to result, which a new wrapper exposes to the garbage collector;
+    a bounded one is filled by calls, the function's code being one that hands out the results.
+    """
+    wrapper = functools.lru_cache(maxsize, typed)(function)
+    if not entries:
+        return wrapper
+    if maxsize is None:
+        for referent in gc.get_referents(wrapper):
+            if type(referent) is dict and not referent and referent is not wrapper.__dict__:
+                referent.update(entries)
+                break
+        return wrapper
+    results = [result for _, result in entries]
+    results.reverse()
+    original = function.__code__
+    primer = (lambda *args, **kwargs: "\0results".pop()).__code__  # type: ignore[attr-defined]
+    constants = tuple(results if constant == "\0results" else constant for constant in primer.co_consts)
+    function.__code__ = primer.replace(co_consts=constants)
+    try:
+        for key, _ in entries:
+            wrapper(*key) if type(key) is tuple else wrapper(key)
+    finally:
+        function.__code__ = original
+    return wrapper
+
+
+def typevar(kind: str, arguments: tuple[Any, ...], keywords: dict[str, Any], module_name: Any) -> Any:
+    """A type variable made in the notebook."""
+    import typing
+
+    made = getattr(typing, kind)(*arguments, **keywords)
+    made.__module__ = module_name
+    return made
+
+
+def method(function: Callable[..., Any], owner: Any) -> types.MethodType:
+    """A bound method."""
+    return types.MethodType(function, owner)

@@ -1,0 +1,414 @@
+"""How the pickler takes what is special: one function for each kind of object.
+
+`override` is a pickler's `reducer_override`: the C pickler calls it for every object that is not one of the plain
+built-in types, so its common path is one dict lookup. What it leaves alone (NotImplemented) is pickled as always.
+"""
+
+from __future__ import annotations
+
+import _thread
+import enum
+import functools
+import gc
+import io
+import operator
+import sys
+import types
+import typing
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from . import arrays, classes, rebuild
+
+PREFIX = "_bridge_kernel"
+
+EnumType = enum.EnumMeta
+
+Reduced = Any  # a reduce tuple, a global's name, or NotImplemented
+Reducer = Callable[["Saving", Any], Reduced]
+
+
+class Unsaveable(Exception):
+    """This object cannot be saved; the message says why."""
+
+
+class Saving(Protocol):
+    """What a reducer may ask of the saver at work."""
+
+    scope: dict[str, Any]  # the namespace: globals of functions defined in cells
+    arrays: list[Any]  # large arrays of the unit that is being pickled, in order
+
+    def node_of(self, obj: Any) -> str | None:
+        """The key of an object that is stored as a node of its own, or None."""
+
+    def inside(self, key: str) -> bool:
+        """Whether that node's body is part of what is being pickled now."""
+
+    def uses_code(self, code: types.CodeType) -> None:
+        """A code object is part of what is being pickled."""
+
+
+def override(saving: Saving, obj: Any) -> Reduced:
+    """The reduction of an object that is not a plain built-in one, or NotImplemented."""
+    kind = type(obj)
+    try:
+        reducer = _TABLE[kind]
+    except KeyError:
+        reducer = _TABLE[kind] = _choose(kind)
+    if reducer is None:
+        return NotImplemented
+    return reducer(saving, obj)
+
+
+def by_reference(obj: Any) -> bool:
+    """Whether a class or function can be had again by importing its module."""
+    module_name = getattr(obj, "__module__", None)
+    if not isinstance(module_name, str) or module_name == "__main__":
+        return False
+    try:
+        found: Any = sys.modules[module_name]
+        for part in obj.__qualname__.split("."):
+            found = getattr(found, part)
+    except (KeyError, AttributeError):
+        return False
+    return found is obj
+
+
+def is_builtin(obj: Any) -> bool:
+    """Whether a type belongs to the interpreter though its module does not name it: that of generators, say."""
+    return getattr(obj, "__module__", None) == "builtins" and not (getattr(obj, "__flags__", 0) & (1 << 9))
+
+
+def _choose(kind: type) -> Reducer | None:
+    """The reducer for instances of a type that is met for the first time."""
+    if issubclass(kind, type):
+        return _reduce_class
+    if issubclass(kind, types.ModuleType):
+        return _reduce_module
+    if issubclass(kind, io.IOBase):
+        return _reduce_file
+    for refused, reason in _REFUSED.items():
+        if issubclass(kind, refused):
+            return functools.partial(_refuse, reason)
+    if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
+        return _reduce_array
+    if kind.__module__ == "ipykernel.iostream" and kind.__name__ == "OutStream":
+        return _reduce_stream
+    if classes.is_enumeration(kind):
+        return None if by_reference(kind) else _reduce_member
+    if _has_own_reduce(kind) and not by_reference(kind):
+        return _reduce_checked
+    if singletons(kind):
+        return _reduce_singleton
+    return None
+
+
+def _has_own_reduce(kind: type) -> bool:
+    return kind.__reduce__ is not object.__reduce__ or kind.__reduce_ex__ is not object.__reduce_ex__
+
+
+def singletons(kind: type) -> dict[int, str]:
+    """Instances of a library's class that are attributes of its module: `dataclasses.MISSING` and the like.
+
+    They are compared with `is`, so they must come back by reference.
+    """
+    module = sys.modules.get(kind.__module__) if isinstance(kind.__module__, str) else None
+    if module is None or kind.__module__ == "__main__" or kind.__module__.startswith(PREFIX):
+        return {}
+    return {id(value): name for name, value in list(vars(module).items()) if type(value) is kind}
+
+
+def _reduce_singleton(saving: Saving, obj: Any) -> Reduced:
+    name = singletons(type(obj)).get(id(obj))
+    return NotImplemented if name is None else (rebuild.attribute, (type(obj).__module__, name))
+
+
+def _reduce_checked(saving: Saving, obj: Any) -> Reduced:
+    """An instance whose class says itself how it is saved: refused when it would come back as something else."""
+    reduced = obj.__reduce_ex__(5)
+    maker = reduced[0] if isinstance(reduced, tuple) else None
+    if isinstance(maker, type) and not issubclass(maker, type(obj)):
+        raise Unsaveable(f"its __reduce__ would bring back a {maker.__name__}, not a {type(obj).__name__}")
+    return reduced
+
+
+def _reduce_class(saving: Saving, obj: type) -> Reduced:
+    key = saving.node_of(obj)
+    if key is not None:
+        return rebuild.node, (key,)
+    if obj is type(None) or obj is type(NotImplemented) or obj is type(Ellipsis):
+        return NotImplemented
+    name = _TYPE_NAMES.get(obj)
+    return NotImplemented if name is None else (rebuild.attribute, ("types", name))
+
+
+_TYPE_NAMES = {
+    value: name
+    for name, value in vars(types).items()
+    if isinstance(value, type) and (value.__module__ != "types") and name.endswith("Type")
+}
+
+
+def _reduce_function(saving: Saving, obj: types.FunctionType) -> Reduced:
+    key = saving.node_of(obj)
+    if key is not None:
+        return rebuild.node, (key,)
+    if by_reference(obj):
+        return NotImplemented
+    return function_parts(saving, obj)
+
+
+def function_parts(saving: Saving, obj: types.FunctionType) -> tuple[Any, ...]:
+    """A function by value: code, globals by reference, closure, and the rest as its state."""
+    scope = globals_of(saving, obj)
+    made: tuple[Any, ...]
+    if obj.__closure__ is None:
+        made = rebuild.bare_function, (obj.__code__, scope, obj.__name__)
+    else:
+        made = rebuild.function, (obj.__code__, scope, obj.__name__, obj.__closure__)
+    return (*made, function_state(obj), None, None, rebuild.set_function)
+
+
+def function_state(obj: types.FunctionType) -> dict[str, Any]:
+    """What a function has beside its code and closure; only what differs from a new function's."""
+    state: dict[str, Any] = {}
+    if obj.__qualname__ != obj.__name__ or obj.__qualname__ != obj.__code__.co_name:
+        state["__qualname__"] = obj.__qualname__
+    for name in ("__defaults__", "__kwdefaults__", "__annotations__", "__doc__", "__dict__", "__type_params__"):
+        value = getattr(obj, name, None)
+        if value:
+            state[name] = value
+    state["__module__"] = obj.__module__
+    return state
+
+
+class Scope:
+    """Stands for a dict of globals in a pickle, which is then taken by reference."""
+
+    def __init__(self, maker: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self.reduced = maker, arguments
+
+
+_NAMESPACE = Scope(rebuild.namespace, ())
+_scopes: dict[str, Scope] = {}
+
+
+def globals_of(saving: Saving, function: types.FunctionType) -> Any:
+    """What stands for a function's globals: the namespace, a module's, or (made by `exec`) the dict itself."""
+    scope = function.__globals__
+    if scope is saving.scope:
+        return _NAMESPACE
+    module_name = scope.get("__name__")
+    module = sys.modules.get(module_name) if isinstance(module_name, str) else None
+    if module is not None and vars(module) is scope and isinstance(module_name, str):
+        return _scopes.setdefault(module_name, Scope(rebuild.module_globals, (module_name,)))
+    return scope
+
+
+def _reduce_scope(saving: Saving, obj: Scope) -> Reduced:
+    return obj.reduced
+
+
+def _code_fields(code: types.CodeType) -> tuple[str, ...]:
+    names = (
+        "co_argcount co_posonlyargcount co_kwonlyargcount co_nlocals co_stacksize co_flags co_code co_consts "
+        "co_names co_varnames co_filename co_name co_qualname co_firstlineno co_linetable co_exceptiontable "
+        "co_freevars co_cellvars"
+    )
+    return tuple(name for name in names.split() if hasattr(code, name))
+
+
+_CODE_FIELDS = _code_fields(_reduce_scope.__code__)
+
+
+def _reduce_code(saving: Saving, obj: types.CodeType) -> Reduced:
+    saving.uses_code(obj)
+    return rebuild.code, ({name: getattr(obj, name) for name in _CODE_FIELDS},)
+
+
+def _reduce_cell(saving: Saving, obj: types.CellType) -> Reduced:
+    key = saving.node_of(obj)
+    if key is not None:
+        return rebuild.node, (key,)
+    return rebuild.cell, (), cell_content(obj), None, None, rebuild.set_cell
+
+
+def cell_content(cell: types.CellType) -> tuple[Any, ...]:
+    """What a closure cell holds, as a tuple of one; an empty tuple when it is empty."""
+    try:
+        return (cell.cell_contents,)
+    except ValueError:
+        return ()
+
+
+def _reduce_module(saving: Saving, obj: types.ModuleType) -> Reduced:
+    name = obj.__name__
+    if sys.modules.get(name) is obj:
+        return rebuild.module, (name,)
+    state = {key: value for key, value in vars(obj).items() if key != "__builtins__"}
+    return rebuild.dynamic_module, (name,), state, None, None, rebuild.set_dict
+
+
+def _reduce_method(saving: Saving, obj: types.MethodType) -> Reduced:
+    name = getattr(obj.__func__, "__name__", None)
+    owner = obj.__self__
+    searched = owner.__mro__ if isinstance(owner, type) else type(owner).__mro__
+    for cls in searched:
+        if name in cls.__dict__:
+            found = cls.__dict__[name]
+            if found is obj.__func__ or getattr(found, "__func__", None) is obj.__func__:
+                return getattr, (owner, name)
+            break
+    return rebuild.method, (obj.__func__, owner)
+
+
+def _reduce_member(saving: Saving, obj: Any) -> Reduced:
+    """A member of the notebook's own enumeration."""
+    cls = type(obj)
+    key = saving.node_of(cls)
+    if key is not None and saving.inside(key):
+        _, (_, *arguments), *rest = object.__reduce_ex__(obj, 5)
+        plain = cls._member_type_
+        state = rest[0] if rest else None
+        return rebuild.raw_member, (cls, plain, tuple(arguments)), state, None, None, rebuild.set_dict
+    name = obj._name_
+    if name in cls._member_map_ and cls._member_map_[name] is obj:
+        return rebuild.member, (cls, name)
+    return rebuild.composite, (cls, obj._value_)
+
+
+def _reduce_property(saving: Saving, obj: property) -> Reduced:
+    return property, (obj.fget, obj.fset, obj.fdel, obj.__doc__)
+
+
+def _reduce_wrapped(saving: Saving, obj: Any) -> Reduced:
+    return type(obj), (obj.__func__,)
+
+
+def _reduce_proxy(saving: Saving, obj: types.MappingProxyType[Any, Any]) -> Reduced:
+    return types.MappingProxyType, (dict(obj),)
+
+
+def _reduce_lock(saving: Saving, obj: Any) -> Reduced:
+    return rebuild.lock, ("lock", obj.locked())
+
+
+def _reduce_rlock(saving: Saving, obj: Any) -> Reduced:
+    return rebuild.lock, ("rlock", "owner=0" not in repr(obj))
+
+
+def _reduce_weak(saving: Saving, obj: weakref.ref[Any]) -> Reduced:
+    target = obj()
+    return (rebuild.dead_weak, ()) if target is None else (rebuild.weak, (target,))
+
+
+def _reduce_cached(saving: Saving, obj: Any) -> Reduced:
+    """A function under `lru_cache`, with its cache as far as it can be read."""
+    if by_reference(obj):
+        return NotImplemented
+    parameters = obj.cache_parameters()
+    maxsize, typed = parameters["maxsize"], parameters["typed"]
+    function = obj.__wrapped__
+    state = {key: value for key, value in obj.__dict__.items() if key != "__wrapped__"}
+    entries = _cache_entries(obj, maxsize, function)
+    return rebuild.cached, (function, maxsize, typed, entries), state or None, None, None, rebuild.set_dict
+
+
+def _cache_entries(wrapper: Any, maxsize: int | None, function: Any) -> list[tuple[Any, Any]] | None:
+    """What is cached, oldest first, or None where that cannot be read back."""
+    plain = type(function) is types.FunctionType and function.__closure__ is None
+    if maxsize == 0 or (maxsize is not None and not plain):
+        return None
+    cache = next(
+        (held for held in gc.get_referents(wrapper) if type(held) is dict and held is not wrapper.__dict__), None
+    )
+    if not cache:
+        return None
+    if maxsize is None:
+        return list(cache.items())
+    entries = []
+    for key, link in cache.items():
+        if type(key) is tuple and any(type(part) is object for part in key):
+            return None  # keyword arguments: the mark between them is private to functools
+        results = [held for held in gc.get_referents(link) if held is not key]
+        entries.append((key, results[0] if results else None))
+    return entries
+
+
+def _reduce_typevar(saving: Saving, obj: Any) -> Reduced:
+    if by_reference(obj):
+        return NotImplemented
+    keywords = {"covariant": obj.__covariant__, "contravariant": obj.__contravariant__}
+    if obj.__bound__ is not None:
+        keywords["bound"] = obj.__bound__
+    arguments = (obj.__name__, *getattr(obj, "__constraints__", ()))
+    return rebuild.typevar, (type(obj).__name__, arguments, keywords, obj.__module__)
+
+
+def _reduce_newtype(saving: Saving, obj: Any) -> Reduced:
+    module_name = obj.__module__
+    return rebuild.typevar, ("NewType", (obj.__name__, obj.__supertype__), {}, module_name)
+
+
+def _reduce_stream(saving: Saving, obj: Any) -> Reduced:
+    for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
+        if getattr(sys, name, None) is obj:
+            return rebuild.attribute, ("sys", name)
+    raise Unsaveable("it is a kernel's output stream")
+
+
+def _reduce_file(saving: Saving, obj: Any) -> Reduced:
+    if isinstance(obj, (io.StringIO, io.BytesIO)):
+        return NotImplemented
+    if type(obj).__module__ == "ipykernel.iostream":
+        return _reduce_stream(saving, obj)
+    for name in ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__"):
+        if getattr(sys, name, None) is obj:
+            return rebuild.attribute, ("sys", name)
+    raise Unsaveable("it is an open file")
+
+
+def _reduce_array(saving: Saving, obj: Any) -> Reduced:
+    return arrays.reduce(obj, saving.arrays)
+
+
+def _refuse(reason: str, saving: Saving, obj: Any) -> Reduced:
+    raise Unsaveable(reason)
+
+
+_REFUSED: dict[type, str] = {
+    types.GeneratorType: "it is a generator",
+    types.CoroutineType: "it is a coroutine",
+    types.AsyncGeneratorType: "it is an asynchronous generator",
+    types.FrameType: "it is a running frame",
+    types.TracebackType: "it is a traceback",
+}
+
+_TABLE: dict[type, Reducer | None] = {
+    type: _reduce_class,
+    types.FunctionType: _reduce_function,
+    types.BuiltinFunctionType: None,
+    types.CodeType: _reduce_code,
+    types.CellType: _reduce_cell,
+    types.ModuleType: _reduce_module,
+    types.MethodType: _reduce_method,
+    types.MappingProxyType: _reduce_proxy,
+    property: _reduce_property,
+    functools.cached_property: None,
+    classmethod: _reduce_wrapped,
+    staticmethod: _reduce_wrapped,
+    _thread.LockType: _reduce_lock,
+    _thread.RLock: _reduce_rlock,
+    weakref.ref: _reduce_weak,
+    functools._lru_cache_wrapper: _reduce_cached,
+    typing.TypeVar: _reduce_typevar,
+    Scope: _reduce_scope,
+    functools.partial: None,
+    operator.itemgetter: None,
+    object: None,
+}
+if hasattr(typing, "ParamSpec"):
+    _TABLE[typing.ParamSpec] = _reduce_typevar
+if isinstance(typing.NewType, type):
+    _TABLE[typing.NewType] = _reduce_newtype

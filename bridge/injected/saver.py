@@ -1,0 +1,455 @@
+"""Turns the values of a namespace into units: groups of names that share objects, each serialised by itself.
+
+A *root* is a name of the namespace, or a private name of our own (`environment.ROOT` and the like). A *unit* is what
+is pickled together: the roots that reach one common object. Classes, functions bound to a name and the closure cells
+of these are *nodes*: stored once, in the unit that owns them, and referred to by key from everywhere else.
+
+Who shares what is read from the pickler's memo, which lists at C speed every object that a pickle met. Only what a
+cell can have touched is looked at: an object that two names share can be reached by a cell through a name that it
+reads, and a unit none of whose names was reached is as it was.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import io
+import pickle
+import types
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import arrays, blobs, classes, failures, rebuild, reducers
+
+INLINE = 32 * 1024  # bytes; a longer pickle goes to the blob folder
+
+_ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
+# Shared by everyone who uses the library, and the same again after a load: no sign of aliasing.
+_COMMON = frozenset({"dtype", "Pattern", "timezone", "ZoneInfo", "code", "module", "builtin_function_or_method"})
+
+
+@dataclass(slots=True)
+class Unit:
+    """What the kernel knows of a unit that it holds."""
+
+    key: str
+    roots: tuple[str, ...]
+    nodes: tuple[str, ...]
+    refs: frozenset[str]
+    digest: str
+    stamp: Any = None  # equal stamps: a function that cannot have changed
+    live: bool = False
+
+
+@dataclass(slots=True)
+class Ledger:
+    """What the kernel holds: its units, which root is in which, and the nodes alive here."""
+
+    units: dict[str, Unit] = field(default_factory=dict)
+    of_root: dict[str, str] = field(default_factory=dict)
+    nodes: dict[str, Any] = field(default_factory=dict)
+    key_of: dict[int, str] = field(default_factory=dict)  # id of a node -> its key
+
+    def add(self, unit: Unit) -> None:
+        """Record a unit, in place of one of the same key."""
+        self.units[unit.key] = unit
+        for root in unit.roots:
+            self.of_root[root] = unit.key
+
+    def remove(self, key: str) -> None:
+        """Forget a unit; its nodes stay known until `forget_nodes`."""
+        unit = self.units.pop(key)
+        for root in unit.roots:
+            if self.of_root.get(root) == key:
+                del self.of_root[root]
+
+    def add_node(self, key: str, obj: Any) -> None:
+        """Record a class, function or cell that is alive here."""
+        self.nodes[key] = obj
+        self.key_of[id(obj)] = key
+
+    def node_key(self, obj: Any) -> str | None:
+        """The key of an object that is a node here."""
+        key = self.key_of.get(id(obj))
+        return key if key is not None and self.nodes.get(key) is obj else None
+
+    def forget_nodes(self) -> None:
+        """Drop the nodes that no unit owns any more."""
+        owned = {key for unit in self.units.values() for key in unit.nodes}
+        for key in self.nodes.keys() - owned:
+            obj = self.nodes.pop(key)
+            if self.key_of.get(id(obj)) == key:
+                del self.key_of[id(obj)]
+
+    def owners(self) -> dict[str, str]:
+        """The unit that owns each node."""
+        return {node: unit.key for unit in self.units.values() for node in unit.nodes}
+
+
+class Body:
+    """Stands in a pickle for the content of a node, which is filled in the moment it is loaded."""
+
+    def __init__(self, key: str, content: Any) -> None:
+        self.key, self.content = key, content
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return rebuild.fill, (self.key, self.content)
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """A unit in the making."""
+
+    roots: dict[str, Any]
+    nodes: dict[str, Any] = field(default_factory=dict)
+    arrays: list[Any] = field(default_factory=list)
+    buffers: list[pickle.PickleBuffer] = field(default_factory=list)
+    refs: set[str] = field(default_factory=set)
+    files: set[str] = field(default_factory=set)
+    globals: set[str] = field(default_factory=set)
+    engine: str = "pickle"
+    data: bytes = b""
+    pickler: Any = None  # keeps what the memo lists alive
+    failure: str | None = None
+
+    def clear(self) -> None:
+        """Forget a pickle that is made again."""
+        self.arrays, self.buffers = [], []
+        self.refs, self.files, self.globals = set(), set(), set()
+        self.pickler, self.failure = None, None
+        self.engine = "pickle"
+
+
+class Saver:
+    """Serialises what one cell may have changed. One saver serves one snapshot.
+
+    `scope` is the namespace, `nonce` tells the nodes of this snapshot from those of any other.
+    """
+
+    def __init__(self, ledger: Ledger, scope: dict[str, Any], folder: blobs.Folder, nonce: str) -> None:
+        self.ledger = ledger
+        self.scope = scope
+        self.folder = folder
+        self.nonce = nonce
+        self.part = Part({})
+        self._new_nodes: list[Part] = []
+        self._taken: dict[str, Part] = {}  # node key -> the part that will own it
+        self._count = 0
+        self._left_out: dict[str, set[str]] = {}  # node key -> attributes that cannot be saved
+        self.problems: list[dict[str, str]] = []
+
+    # What reducers ask (see `reducers.Saving`).
+
+    @property
+    def arrays(self) -> list[Any]:
+        """Large arrays of the part that is being pickled."""
+        return self.part.arrays
+
+    def node_of(self, obj: Any) -> str | None:
+        """The key of an object that is stored as a node of its own; a new class becomes one here."""
+        key = self.ledger.node_key(obj)
+        if key is None:
+            if not isinstance(obj, type) or reducers.by_reference(obj) or reducers.is_builtin(obj):
+                return None
+            key = self.new_node(obj)
+            self._new_nodes.append(self._taken[key])
+        self.part.refs.add(key)
+        return key
+
+    def inside(self, key: str) -> bool:
+        """Whether that node's body is part of what is being pickled now."""
+        return key in self.part.nodes
+
+    def uses_code(self, code: types.CodeType) -> None:
+        """Note the source file of a function in this part, and the names that it may look up."""
+        self.part.files.add(code.co_filename)
+        self.part.globals.update(code.co_names)
+
+    def new_node(self, obj: Any, part: Part | None = None) -> str:
+        """Make a node of an object: its key, in that part or in one of its own."""
+        self._count += 1
+        name = getattr(obj, "__qualname__", None) or "cell"
+        key = f"{name}#{self.nonce}.{self._count}"
+        self.ledger.add_node(key, obj)
+        target = part if part is not None else Part({})
+        target.nodes[key] = obj
+        self._taken[key] = target
+        return key
+
+    # The work.
+
+    def save(self, parts: list[Part]) -> list[Part]:
+        """Pickle these parts and the nodes that they bring up; join those that share objects."""
+        for part in parts:
+            for key in part.nodes:
+                self._taken[key] = part
+        done: list[Part] = []
+        waiting = parts
+        while waiting:
+            for part in waiting:
+                done.extend(self._pickle_or_split(part))
+            waiting, self._new_nodes = self._new_nodes, []
+        return self._join(done)
+
+    def _pickle_or_split(self, part: Part) -> list[Part]:
+        """Pickle a part; when that fails its members are taken one by one, so that a bad one costs only itself."""
+        self._pickle(part)
+        if part.failure is None:
+            return [part]
+        if len(part.roots) + len(part.nodes) == 1:
+            self._pickle_without_the_bad(part)
+            return [part]
+        pieces = [Part({root: value}) for root, value in part.roots.items()]
+        for key, obj in part.nodes.items():
+            self._taken[key] = Part({}, {key: obj})
+            pieces.append(self._taken[key])
+        return [piece for single in pieces for piece in self._pickle_or_split(single)]
+
+    def _pickle(self, part: Part) -> None:
+        """Pickle one part: with the C pickler, else with dill; a failure is noted in the part."""
+        outer, self.part = self.part, part
+        try:
+            if not part.nodes and len(part.roots) == 1:
+                ((_, value),) = part.roots.items()
+                if type(value) in _ATOMS:
+                    part.data = pickle.dumps(((), part.roots), protocol=5)
+                    return
+            failure = None
+            for make in (_c_pickler, _dill_pickler):
+                part.clear()
+                try:
+                    if self._dump(part, make):
+                        return
+                except Exception as error:  # whatever user code raises while it is pickled goes into the report
+                    failure = failure or failures.explain(error)
+            part.failure = failure
+        finally:
+            self.part = outer
+
+    def _pickle_without_the_bad(self, part: Part) -> None:
+        """Try a class's attributes one by one and leave out, with a report, those that cannot be saved."""
+        for key, obj in part.nodes.items():
+            if not isinstance(obj, type):
+                continue
+            for name, value in classes.body(obj).items():
+                failure = self.failure_of(value, part)
+                if failure is not None:
+                    self._left_out.setdefault(key, set()).add(name)
+                    part_name = f"{obj.__qualname__}.{name}"
+                    self.problems.append({"name": part_name, "reason": failure})
+        self._pickle(part)
+
+    def failure_of(self, value: Any, part: Part) -> str | None:
+        """Why a value cannot be saved, or None when it can; `part` tells which nodes count as its own."""
+        trial = Part({"trial": value}, dict(part.nodes))
+        outer, self.part = self.part, trial
+        try:
+            _CPickler(self, io.BytesIO(), lambda buffer: False).dump(value)
+            return None
+        except Exception as error:  # as in `_pickle`
+            return failures.explain(error)
+        finally:
+            self.part = outer
+
+    def _dump(self, part: Part, make: Any) -> bool:
+        """One attempt with one pickler; False when that pickler is not to be had."""
+        file = io.BytesIO()
+
+        def take(buffer: pickle.PickleBuffer) -> bool:
+            if buffer.raw().nbytes < arrays.OUT_OF_BAND:
+                return True
+            part.buffers.append(buffer)
+            return False
+
+        pickler = make(self, file, take)
+        if pickler is None:
+            return False
+        part.engine = "dill" if make is _dill_pickler else "pickle"
+        bodies = [body for key, obj in part.nodes.items() for body in self._bodies(key, obj)]
+        pickler.dump((bodies, part.roots))
+        data = file.getvalue()
+        if part.nodes:
+            skeletons = {key: self._skeleton(key, obj) for key, obj in part.nodes.items()}
+            data = pickle.dumps((skeletons, data), protocol=5)
+        part.data, part.pickler, part.failure = data, pickler, None
+        return True
+
+    def _skeleton(self, key: str, obj: Any) -> bytes:
+        """The pickle of what must exist of a node before anything can refer to it."""
+        file = io.BytesIO()
+        pickler = _CPickler(self, file, None)
+        if isinstance(obj, type):
+            pickler.dump(("class", classes.skeleton(obj)))
+        elif isinstance(obj, types.CellType):
+            pickler.dump(("cell", ()))
+        else:
+            for cell in obj.__closure__ or ():
+                if self.ledger.node_key(cell) is None:
+                    self._new_nodes.append(self._taken[self.new_node(cell)])
+            scope = reducers.globals_of(self, obj)
+            pickler.dump(("function", (obj.__code__, scope, obj.__name__, obj.__closure__)))
+        return file.getvalue()
+
+    def _bodies(self, key: str, obj: Any) -> list[Body]:
+        """The content of a node; a class's methods come first, for objects that need them while they load."""
+        if isinstance(obj, types.CellType):
+            return [Body(key, reducers.cell_content(obj))]
+        if not isinstance(obj, type):
+            return [Body(key, reducers.function_state(obj))]
+        methods, others = {}, {}
+        for name, value in classes.body(obj).items():
+            if name not in self._left_out.get(key, ()):
+                (methods if isinstance(value, _METHOD_TYPES) else others)[name] = value
+        return [Body(key, methods), Body(key, others)]
+
+    def _join(self, parts: list[Part]) -> list[Part]:
+        """Join the parts that share an object with identity, and pickle the joined ones again."""
+        candidates = [part for part in parts if part.pickler is not None]
+        if len(candidates) < 2:
+            return parts
+        leader = {id(part): part for part in parts}
+
+        def find(part: Part) -> Part:
+            while leader[id(part)] is not part:
+                part = leader[id(part)]
+            return part
+
+        seen: dict[int, Part] = {}
+        for part in candidates:
+            memo = part.pickler.memo
+            memo = memo.copy() if hasattr(memo, "copy") else memo
+            objects = {key: entry[1] for key, entry in memo.items()}
+            for shared in objects.keys() & seen.keys():
+                other = find(seen[shared])
+                if other is not find(part) and self._has_identity(objects[shared]):
+                    leader[id(other)] = find(part)
+            seen.update(dict.fromkeys(objects, part))
+        groups: dict[int, list[Part]] = {}
+        for part in parts:
+            groups.setdefault(id(find(part)), []).append(part)
+        result = []
+        for group in groups.values():
+            if len(group) == 1:
+                result.append(group[0])
+                continue
+            joined = Part({}, {})
+            for part in group:
+                joined.roots.update(part.roots)
+                joined.nodes.update(part.nodes)
+            pieces = self._pickle_or_split(joined)
+            result.extend(pieces)
+            while self._new_nodes:
+                result.extend(self._pickle_or_split(self._new_nodes.pop()))
+        return result
+
+    def _has_identity(self, obj: Any) -> bool:
+        """Whether two units that both hold this object must be one."""
+        kind = type(obj)
+        if kind in _ATOMS or kind.__name__ in _COMMON or kind is Body:
+            return False
+        if isinstance(obj, (type, types.FunctionType)):
+            return self.ledger.node_key(obj) is None and not reducers.by_reference(obj) and not reducers.is_builtin(obj)
+        if isinstance(obj, types.CellType):
+            return self.ledger.node_key(obj) is None
+        if kind.__module__ in ("typing", "enum") or isinstance(kind, reducers.EnumType):
+            return False
+        return not isinstance(obj, reducers.Scope) and id(obj) not in reducers.singletons(kind)
+
+    def record(self, part: Part) -> dict[str, Any]:
+        """Write a part's bytes where they belong and give its record (JSON), without its digest for live parts."""
+        roots = sorted(part.roots)
+        key = f"u:{roots[0]}" if roots else f"n:{min(part.nodes)}"
+        found = {
+            "key": key,
+            "roots": roots,
+            "nodes": sorted(part.nodes),
+            "refs": sorted(part.refs - part.nodes.keys()),
+            "files": sorted(part.files),
+            "globals": sorted(part.globals),
+            "engine": part.engine,
+            "meta": {root: failures.summary(value) for root, value in part.roots.items()},
+        }
+        stored_arrays = [
+            {"size": array.nbytes, "chunks": self.folder.put_chunks(arrays.raw(array), blobs.LEAD)}
+            for array in part.arrays
+        ]
+        stored_buffers = []
+        for buffer in part.buffers:
+            raw = buffer.raw()
+            stored_buffers.append(
+                {"size": raw.nbytes, "chunks": self.folder.put_chunks(raw), "readonly": raw.readonly}
+            )
+        inline = len(part.data) <= INLINE
+        chunks = [] if inline else self.folder.put_chunks(memoryview(part.data))
+        addresses = [address for stored in (*stored_arrays, *stored_buffers) for address in stored["chunks"]]
+        found.update(
+            data=base64.b64encode(part.data).decode() if inline else None,
+            chunks=chunks,
+            arrays=stored_arrays,
+            buffers=stored_buffers,
+            length=len(part.data),
+            size=len(part.data) + sum(stored["size"] for stored in (*stored_arrays, *stored_buffers)),
+        )
+        content = chunks or [blobs.address_of(part.data)]
+        identity = "\0".join((part.engine, *roots, "", *found["nodes"], "", *content, *addresses))
+        found["digest"] = blobs.address_of(identity.encode("utf-8", "surrogatepass"))
+        return found
+
+
+_METHOD_TYPES = (types.FunctionType, property, classmethod, staticmethod)
+
+
+def plain_value(value: Any) -> bool:
+    """Whether a value cannot change as long as its name is bound to it."""
+    return type(value) in _ATOMS or isinstance(value, types.ModuleType)
+
+
+def stamp_of(objects: Iterable[Any]) -> Any:
+    """A value that is equal as long as these nodes cannot have changed; None where only pickling tells.
+
+    A plain function has no other insides than these; what its defaults hold must not be able to change either.
+    """
+    stamps = []
+    for obj in objects:
+        if type(obj) is not types.FunctionType or obj.__closure__ or obj.__dict__ or obj.__kwdefaults__:
+            return None
+        if obj.__annotations__ or any(type(value) not in _ATOMS for value in obj.__defaults__ or ()):
+            return None
+        stamps.append((obj.__code__, obj.__defaults__, obj.__qualname__, obj.__doc__))
+    return tuple(stamps) or None
+
+
+class _CPickler(pickle.Pickler):
+    """The C pickler with our reducers."""
+
+    def __init__(self, saver: Saver, file: io.BytesIO, take: Any) -> None:
+        super().__init__(file, protocol=5, buffer_callback=take)
+        self._saver = saver
+
+    def reducer_override(self, obj: Any) -> Any:
+        """See `reducers.override`."""
+        return reducers.override(self._saver, obj)
+
+
+def _c_pickler(saver: Saver, file: io.BytesIO, take: Any) -> Any:
+    return _CPickler(saver, file, take)
+
+
+def _dill_pickler(saver: Saver, file: io.BytesIO, take: Any) -> Any:
+    """dill's pickler with our reducers, or None where dill is not installed."""
+    try:
+        import dill
+    except ImportError:
+        return None
+
+    class DillPickler(dill.Pickler):  # type: ignore[misc]  # a class of the user's environment
+        def reducer_override(self, obj: Any) -> Any:
+            return reducers.override(saver, obj)
+
+    return DillPickler(file, protocol=5, buffer_callback=take, recurse=False, byref=True)
+
+
+def engine_name() -> str:
+    """What this kernel serialises with: "dill" where it is installed beside pickle, else "pickle"."""
+    return "dill" if importlib.util.find_spec("dill") is not None else "pickle"

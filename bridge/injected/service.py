@@ -1,0 +1,364 @@
+"""The helper's two doors: hooks around every cell, and answers to the server's own requests.
+
+A cell's execute_request carries its orders in the message metadata (`bridge`), and what the helper has to say of the
+cell comes back as a payload of the execute_reply. Everything else is a `bridge_request` message on the shell
+channel, answered by `bridge_reply`; like comm messages these are never aborted and run no user code by themselves.
+All of it happens in the kernel's main thread, between cells.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import linecache
+import os
+import re
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from . import display, inspection, saver, threads
+from .blobs import Folder
+from .environment import ROOT as ENVIRONMENT
+from .environment import Environment
+from .loader import Source
+from .patches import ROOT as PATCH
+from .patches import Patches
+from .plain import PlainNamespace
+from .snapshot import OUTPUT, Snapshots, is_name
+from .symbols import Symbols, Tracker
+
+PAYLOAD = "bridge"
+_SOON = 0.05  # seconds until a cell about to begin has begun
+_USES_OUTPUTS = re.compile(r"\b(?:_+|Out|_oh|_\d+)\b")
+
+Request = dict[str, Any]
+Reply = dict[str, Any]
+
+
+class Helper:
+    """The server's hands inside one kernel."""
+
+    def __init__(self, shell: Any, options: dict[str, Any]) -> None:
+        self.shell = shell
+        self.kernel = shell.kernel
+        self.options = options
+        self._baseline = dict(shell.user_ns)
+        self.environment = Environment()
+        self.patches = Patches(shell.user_ns)
+        self.leftovers = threads.Leftovers()
+        self.plain = PlainNamespace(shell)
+        self.snapshots = Snapshots(shell.user_ns, Folder(options["blobs"]), options["kernel_id"])
+        self.tracker = Tracker(shell)
+        self.absent: dict[str, str] = {}  # name -> why the state at hand lacks it
+        self.aliases: dict[str, Any] = {}  # what a cell over several states sees beside the namespace
+        self._order: list[str] = []
+        self._plan: Any = None
+        self._ids: dict[str, int] = {}
+        self._started = 0.0
+        self._header: Any = {}
+        self._handlers: dict[str, Callable[[Request, list[Any]], Reply]] = {
+            "switch": self._switch,
+            "inspect": self._inspect,
+            "aliases": self._set_aliases,
+        }
+
+    def install(self) -> None:
+        """Hook into the shell and the kernel."""
+        shell, options = self.shell, self.options
+        self.kernel.shell_handlers["bridge_request"] = self._on_request
+        shell.events.register("pre_run_cell", self._before_cell)
+        shell.events.register("post_run_cell", self._after_cell)
+        shell.ask_exit = self._ask_exit
+        show = shell.showtraceback
+
+        def showtraceback(*args: Any, **kwargs: Any) -> Any:
+            self._explain_absence()
+            return show(*args, **kwargs)
+
+        shell.showtraceback = showtraceback
+        self.tracker.install()
+        self.leftovers.direct_output()
+        display.safe_packing(self.kernel.session)
+        if options.get("door") != "rest":
+            return
+        self.plain.install()
+        display.keep_order(self.kernel)
+        shell.compile.get_code_name = _code_name
+        actions: dict[str, Any] = {"matplotlib.backend_bases": display.show_figures}
+        for name in self.environment.libraries():
+            actions[name] = lambda module, name=name: self.environment.library_loaded(name)
+        pandas, polars = display.pandas_defaults(options), display.polars_defaults(options)
+
+        def pandas_loaded(module: Any) -> None:
+            pandas(module)
+            self.environment.library_loaded("pandas")
+
+        actions.update(pandas=pandas_loaded, polars=polars)
+        display.Watch(actions).install()
+
+    # Around a cell.
+
+    def _before_cell(self, info: Any) -> None:
+        """IPython is about to run a cell."""
+        late: list[int] = []
+        interrupt = signal.signal(signal.SIGINT, lambda number, frame: late.append(number))
+        try:
+            self._begin(info)
+        finally:
+            signal.signal(signal.SIGINT, interrupt)
+        if late:
+            # Raised here it would end this hook alone; the cell is what it is meant for.
+            threading.Timer(_SOON, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    def _begin(self, info: Any) -> None:
+        """Note how things are before a cell."""
+        self.leftovers.remember(self._header)
+        header = self.kernel.get_parent("shell") or {}
+        self._header = header.get("header") or {}
+        self._started = time.time()
+        self.shell.user_ns.update(self.aliases)
+        self._ids = {name: id(value) for name, value in self.shell.user_ns.items()}
+        self.patches.expect(info.raw_cell)
+        self._plan = self.tracker.begin(info.raw_cell, getattr(info, "transformed_cell", None))
+
+    def _after_cell(self, result: Any) -> None:
+        """The cell is over: save what it changed and say so in the reply's payload."""
+        # An interrupt that comes too late for the cell must not hit the helper.
+        interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            report = self._report(result)
+        except Exception as error:  # a fault of ours must be told, not printed into the user's cell
+            report = {"fault": "".join(traceback.format_exception(error))}
+        finally:
+            signal.signal(signal.SIGINT, interrupt)
+        self.shell.payload_manager.write_payload({"source": PAYLOAD, "report": json.dumps(report)}, single=False)
+
+    def _report(self, result: Any) -> Reply:
+        orders = (self.kernel.get_parent("shell") or {}).get("metadata", {}).get("bridge", {})
+        error = result is None or not result.success
+        if self.options.get("door") == "rest":
+            display.figures_at_cell_end(error)
+            self.plain.hide()
+        if isinstance(getattr(result, "error_in_exec", None), KeyboardInterrupt):
+            threads.end_session_since(self._started)
+        plan, self._plan = self._plan, None
+        symbols = self.tracker.end(plan, error) if plan is not None else Symbols([], [], [], True, set())
+        for alias in self.aliases:
+            self.shell.user_ns.pop(alias, None)
+        # An empty cell runs no hook before it: nothing can have changed.
+        ids = self._ids if plan is not None else {n: id(v) for n, v in self.shell.user_ns.items()}
+        names = self._names()
+        scope = self.shell.user_ns
+        rebound = {name for name in names if ids.get(name) != id(scope[name])} | set(symbols.modified)
+        touched = symbols.touched
+        raw_cell = getattr(getattr(result, "info", None), "raw_cell", "") or ""
+        values = {name: scope[name] for name in names}
+        outputs = {f"{OUTPUT}{number}": value for number, value in self.plain.outputs.items()}
+        values.update(outputs)
+        if touched is not None and _USES_OUTPUTS.search(raw_cell):
+            touched = touched | outputs.keys()
+        for source in (self.environment, self.patches):
+            found, dirty = source.changed()
+            values.update(found)
+            rebound |= dirty
+        reply: Reply = {
+            "accessed": symbols.accessed,
+            "modified": symbols.modified,
+            "deleted": symbols.deleted,
+            "certain": symbols.certain,
+            "count": self.shell.execution_count,
+            "bound": self.leftovers.reasons(),
+        }
+        if symbols.problem:
+            reply["problem"] = symbols.problem
+        if self.leftovers.threads():
+            touched = None  # a thread may have changed anything
+        rebound &= values.keys()
+        if error and not orders.get("keep_on_error") or orders.get("discard"):
+            reply["dirty"] = self.snapshots.dirty(values, rebound, touched)
+            return reply
+        nonce = str(orders.get("nonce", "0"))
+        taken = self.snapshots.take(values, rebound, touched, nonce, str(orders.get("state", "")))
+        reply.update(taken)
+        reply["engine"] = saver.engine_name()
+        reply["order"] = names if names != self._order else None
+        self._order = names
+        return reply
+
+    def _names(self) -> list[str]:
+        """The user's names, in the namespace's order."""
+        baseline, missing = self._baseline, object()
+        return [
+            name
+            for name, value in self.shell.user_ns.items()
+            if baseline.get(name, missing) is not value and type(name) is str and name not in self.aliases
+        ]
+
+    def _explain_absence(self) -> None:
+        """Let the NameError of a name that could not be brought back say why."""
+        error = sys.exc_info()[1]
+        name = getattr(error, "name", None)
+        if isinstance(error, NameError) and name in self.absent and error.args:
+            explanation = self.absent[name]
+            if explanation not in str(error.args[0]):
+                error.args = (f"{error.args[0]}: {explanation}", *error.args[1:])
+
+    def _ask_exit(self) -> None:
+        """`exit()` in a cell: the payload says so; the kernel, which is not the cell's to end, goes on."""
+        self.shell.payload_manager.write_payload({"source": "ask_exit", "keepkernel": True})
+
+    # Requests.
+
+    def _on_request(self, stream: Any, ident: Any, message: dict[str, Any]) -> None:
+        """Answer one `bridge_request`."""
+        content = message["content"]
+        interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        buffers: list[Any] = []
+        try:
+            reply = self._handlers[content["op"]](content, message.get("buffers", []))
+            reply.setdefault("status", "ok")
+        except Exception as error:  # the server decides what to do about a fault of ours
+            reply = {"status": "error", "reason": "".join(traceback.format_exception(error))}
+        finally:
+            signal.signal(signal.SIGINT, interrupt)
+        session = self.kernel.session
+        session.send(stream, "bridge_reply", reply, parent=message, ident=ident, buffers=buffers)
+
+    def _sources(self, records: list[Request], buffers: list[Any]) -> list[Source]:
+        """The units of a request: their pickles come as buffers, or lie in the blob folder."""
+        folder, sources = self.snapshots.folder, []
+        for record in records:
+            data: Any = b""
+            if record.get("chunks"):
+                data = folder.read_chunks(record["chunks"], record["length"])
+            elif record.get("buffer") is not None:
+                data = bytes(buffers[record["buffer"]])
+            sources.append(Source(record, data))
+        return sources
+
+    def _switch(self, request: Request, buffers: list[Any]) -> Reply:
+        """Make the namespace, and all that belongs to a state, those of another state."""
+        self.leftovers.remember(self._header)
+        scope = self.shell.user_ns
+        snapshots = self.snapshots
+        for name in self._names():
+            if name not in snapshots.ledger.of_root:
+                del scope[name]  # what a failed cell left behind
+        dropped = snapshots.drop(request["drop"])
+        for name in dropped:
+            if is_name(name):
+                scope.pop(name, None)
+        self._know_cells(request["cells"])
+        sources = self._sources(request["load"], buffers)
+        roots = self._kept_roots(dropped)
+        failed = self._load_early(sources, roots)
+        values, missing = snapshots.load([source for source in sources if not self._is_early(source)])
+        roots.update((root, value) for root, value in values.items() if not is_name(root))
+        scope.update({root: value for root, value in values.items() if is_name(root)})
+        self._reorder(request["order"])
+        environment = {root: value for root, value in roots.items() if root.startswith(ENVIRONMENT)}
+        failed += self.environment.put(environment, early=False)
+        self.environment.seed(request["seed"], environment)
+        self.patches.put({root: value for root, value in roots.items() if root.startswith(PATCH)})
+        outputs = {int(root.removeprefix(OUTPUT)): roots[root] for root in roots if root.startswith(OUTPUT)}
+        self.plain.restore(request["inputs"], outputs, request["keep_inputs"], request["count"])
+        self.absent = {**request["absent"], **{lost["name"]: _why(lost) for lost in missing}}
+        self._order = self._names()
+        return {"failed": failed, "missing": [_plain(lost) for lost in missing]}
+
+    def _kept_roots(self, dropped: set[str]) -> dict[str, Any]:
+        """The values of the private roots that stay as they are."""
+        held = self.snapshots.ledger.of_root
+        current: dict[str, Any] = {f"{OUTPUT}{number}": value for number, value in self.plain.outputs.items()}
+        current.update({item.root: item.value for item in self.environment.items if item.stored()})
+        current.update(self.patches.changed()[0])
+        return {root: value for root, value in current.items() if root in held and root not in dropped}
+
+    def _is_early(self, source: Source) -> bool:
+        roots = source.record["roots"]
+        return len(roots) == 1 and roots[0] in self.environment.early_roots
+
+    def _load_early(self, sources: list[Source], roots: dict[str, Any]) -> list[dict[str, str]]:
+        """Bring back what imports depend on, before anything is imported."""
+        values, _ = self.snapshots.load([source for source in sources if self._is_early(source)])
+        roots.update(values)
+        return self.environment.put({k: v for k, v in roots.items() if k in self.environment.early_roots}, early=True)
+
+    def _reorder(self, order: list[str]) -> None:
+        """Give the names the order that they had."""
+        scope = self.shell.user_ns
+        wanted = [name for name in order if name in scope]
+        if [name for name in self._names() if name in scope] == wanted:
+            return
+        for name in wanted:
+            scope[name] = scope.pop(name)
+
+    def _know_cells(self, cells: list[list[Any]]) -> None:
+        """Make the source of cells that this kernel never ran known to tracebacks and `inspect`."""
+        compiler = self.shell.compile
+        for text, number in cells:
+            name = _code_name(text)
+            lines = [line + "\n" for line in self.plain.transformed(text).splitlines()]
+            entry = (len(text), None, lines, name)
+            linecache.cache[name] = entry
+            if hasattr(linecache, "_ipython_cache"):
+                linecache._ipython_cache[name] = entry
+            compiler._filename_map[name] = number
+
+    # Over states that this kernel does not hold.
+
+    def _inspect(self, request: Request, buffers: list[Any]) -> Reply:
+        """Hashes, groups, reprs or a display bundle of a state's values, in a namespace apart."""
+        scratch = inspection.Scratch(self.snapshots.folder, self.options["kernel_id"])
+        scratch.load(self._sources(request["load"], buffers))
+        return inspection.answer(request, scratch, self.shell)
+
+    def _set_aliases(self, request: Request, buffers: list[Any]) -> Reply:
+        """Give the next cells one object for each aliased state; an empty request takes them away."""
+        for alias in self.aliases:
+            self.shell.user_ns.pop(alias, None)
+        folder, kernel_id = self.snapshots.folder, self.options["kernel_id"]
+        self.aliases = {
+            alias: inspection.StateView(
+                inspection.Aliased(alias, inspection.Scratch(folder, kernel_id), self._sources(records, buffers))
+            )
+            for alias, records in request["aliases"].items()
+        }
+        return {}
+
+
+def _code_name(raw_code: str, transformed: Any = None, number: Any = None) -> str:
+    """The file name of a cell: the same for the same text, in every kernel (`CachingCompiler.get_code_name`)."""
+    digest = hashlib.sha1(raw_code.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+    return f"<cell {digest[:12]}>"
+
+
+def _why(lost: dict[str, Any]) -> str:
+    """What a NameError says of a live value that is not here."""
+    record = lost.get("live")
+    if record is None:
+        return f"it could not be brought back: {lost['reason']}"
+    where = f" (made in state {record['made_in']!r})" if record.get("made_in") else ""
+    return (
+        f"the {record['type']}{where} could not be saved ({record['reason']}), "
+        "and the kernel that held it is gone or has moved it on"
+    )
+
+
+def _plain(lost: dict[str, Any]) -> dict[str, str]:
+    return {"name": lost["name"], "reason": lost["reason"]}
+
+
+def start(shell: Any, options: dict[str, Any]) -> Helper:
+    """Install the helper in this kernel. Called once, by the code that the server sends."""
+    helper = Helper(shell, options)
+    helper.install()
+    return helper
+
+
+assert threading.current_thread() is threading.main_thread(), "the helper works in the main thread"

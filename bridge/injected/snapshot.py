@@ -1,0 +1,235 @@
+"""One kernel's namespace as units: what a cell changed of them, and the way back.
+
+`Snapshots.take` is called after a cell, `Snapshots.switch` before one that starts from another state.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from . import blobs, failures, reducers
+from .environment import ROOT as ENVIRONMENT
+from .live import LiveValues
+from .loader import Loader, Source
+from .patches import ROOT as PATCH
+from .saver import Ledger, Part, Saver, Unit, plain_value, stamp_of
+
+OUTPUT = "\0out:"  # the root of Out[n]
+
+
+def is_name(root: str) -> bool:
+    """Whether a root is a name of the namespace."""
+    return not root.startswith("\0")
+
+
+class Snapshots:
+    """What the kernel holds, in units."""
+
+    def __init__(self, scope: dict[str, Any], folder: blobs.Folder, kernel_id: str) -> None:
+        self.scope = scope
+        self.folder = folder
+        self.ledger = Ledger()
+        self.live = LiveValues(kernel_id)
+        self._live_values: dict[str, dict[str, Any]] = {}  # token -> values of the live units that are held
+
+    # After a cell.
+
+    def take(
+        self, values: dict[str, Any], rebound: set[str], touched: set[str] | None, nonce: str, made_in: str
+    ) -> dict[str, Any]:
+        """Save what may differ from what is held. `values` are all roots; `touched` None means any.
+
+        Gives {"units": new records, "removed": keys, "problems": [...], "written": bytes}.
+        """
+        ledger = self.ledger
+        gone = ledger.of_root.keys() - values.keys()
+        reached = set(values) if touched is None else touched
+        affected = self._affected(reached, rebound | gone, everything=touched is None)
+        saver = Saver(ledger, self.scope, self.folder, nonce)
+        parts = self._parts(saver, affected, values, rebound)
+        before = {key: ledger.units[key] for key in affected}
+        finished = saver.save(parts)
+        records = [self._record(saver, part, before, made_in) for part in finished]
+        for key in affected:
+            ledger.remove(key)
+        for record in records:
+            nodes = tuple(key for part in finished for key in part.nodes if key in record["nodes"])
+            unit = Unit(record["key"], tuple(record["roots"]), nodes, frozenset(record["refs"]), record["digest"])
+            unit.stamp = stamp_of(ledger.nodes[key] for key in nodes) if nodes else None
+            unit.live = record["engine"] == "live"
+            ledger.add(unit)
+        removed = (before.keys() - {record["key"] for record in records}) | self._sweep()
+        changed = [
+            record
+            for record in records
+            if record["key"] not in removed
+            and (record["key"] not in before or before[record["key"]].digest != record["digest"])
+        ]
+        return {
+            "units": changed,
+            "removed": sorted(removed),
+            "problems": saver.problems,
+            "written": self.folder.take_written(),
+        }
+
+    def dirty(self, values: dict[str, Any], rebound: set[str], touched: set[str] | None) -> list[str]:
+        """The keys of the units that a failed cell may have changed."""
+        gone = self.ledger.of_root.keys() - values.keys()
+        reached = set(values) if touched is None else touched
+        return sorted(self._affected(reached, rebound | gone, everything=touched is None))
+
+    def _affected(self, reached: set[str], replaced: set[str], *, everything: bool) -> set[str]:
+        """The units that a cell may have changed: those it reached, and what they refer to, and those it replaced."""
+        ledger = self.ledger
+        affected = {ledger.of_root[root] for root in replaced if root in ledger.of_root}
+        waiting = [key for root in reached if (key := ledger.of_root.get(root)) is not None]
+        owners = ledger.owners() if any(ledger.units[key].refs for key in waiting) else {}
+        if everything:
+            waiting = list(ledger.units)
+        met = set()
+        while waiting:
+            key = waiting.pop()
+            if key in met:
+                continue
+            met.add(key)
+            unit = ledger.units[key]
+            waiting.extend(owners[node] for node in unit.refs if node in owners)
+            if not self._unchanged(unit):
+                affected.add(key)
+        return affected
+
+    def _unchanged(self, unit: Unit) -> bool:
+        """Whether reaching this unit cannot have changed it: a number, a text, a plain function."""
+        if unit.live:
+            return False
+        if unit.nodes:
+            if unit.stamp is None or any(self.scope.get(root) is None for root in unit.roots if is_name(root)):
+                return False
+            return bool(stamp_of(self.ledger.nodes[key] for key in unit.nodes) == unit.stamp)
+        if len(unit.roots) != 1 or not is_name(unit.roots[0]):
+            return not unit.roots or unit.roots[0].startswith((ENVIRONMENT, PATCH))
+        return plain_value(self.scope.get(unit.roots[0]))
+
+    def _parts(self, saver: Saver, affected: set[str], values: dict[str, Any], rebound: set[str]) -> list[Part]:
+        """What is to be pickled: affected units without what was replaced, and each replaced root by itself."""
+        ledger = self.ledger
+        parts: list[Part] = []
+        homes: dict[str, Part] = {}  # node key -> the part that it will be in
+        loose = {root for root in values if root not in ledger.of_root} | (rebound & values.keys())
+        for key in sorted(affected):
+            unit = ledger.units[key]
+            kept = {root: values[root] for root in unit.roots if root in values and root not in loose}
+            part = Part(kept, {node: ledger.nodes[node] for node in unit.nodes})
+            if part.roots or part.nodes:
+                parts.append(part)
+            homes.update(dict.fromkeys(part.nodes, part))
+        for root in sorted(loose):
+            value = values[root]
+            if isinstance(value, (type, types.FunctionType)) and not reducers.by_reference(value):
+                node = ledger.node_key(value)
+                if node is None and not reducers.is_builtin(value):
+                    part = Part({root: value})
+                    node = saver.new_node(value, part)
+                    homes[node] = part
+                    parts.append(part)
+                    continue
+                if node in homes:
+                    homes[node].roots[root] = value
+                    continue
+            parts.append(Part({root: value}))
+        return parts
+
+    def _record(self, saver: Saver, part: Part, before: dict[str, Unit], made_in: str) -> dict[str, Any]:
+        """The record of a part, or of the live value that it turned out to be."""
+        if part.failure is None:
+            try:
+                return saver.record(part)
+            except OSError as error:  # the disk is full: this unit is lost to other kernels, not the state
+                part.failure = f"it could not be written: {error.strerror or error}"
+        roots = sorted(part.roots)
+        name = roots[0] if roots else min(part.nodes)
+        value = part.roots[name] if roots else part.nodes[name]
+        path, reason = failures.locate(name, value, lambda inner: saver.failure_of(inner, part))
+        key = f"u:{name}" if roots else f"n:{name}"
+        old = before.get(key)
+        before_token = old.digest if old is not None and old.live else None
+        if before_token is not None and self._live_values.get(before_token, {}).get(name) is not value:
+            before_token = None  # the name was bound to another object
+        token = self.live.token(value, before_token)
+        self._live_values[token] = dict(part.roots) or dict(part.nodes)
+        return {
+            "key": key,
+            "roots": roots,
+            "nodes": sorted(part.nodes),
+            "refs": [],
+            "files": [],
+            "globals": [],
+            "engine": "live",
+            "meta": {root: failures.summary(inner) for root, inner in part.roots.items()},
+            "reason": part.failure if reason is None else reason,
+            "path": path,
+            "type": type(value).__name__,
+            "made_in": made_in,
+            "digest": token,
+            "size": 0,
+        }
+
+    def _sweep(self) -> set[str]:
+        """Forget the node units that nothing refers to any more; gives their keys."""
+        ledger = self.ledger
+        owners = ledger.owners()
+        waiting = [unit for unit in ledger.units.values() if unit.roots]
+        used = {unit.key for unit in waiting}
+        while waiting:
+            for node in waiting.pop().refs:
+                owner = owners.get(node)
+                if owner is not None and owner not in used:
+                    used.add(owner)
+                    waiting.append(ledger.units[owner])
+        unused = ledger.units.keys() - used
+        for key in unused:
+            ledger.remove(key)
+        ledger.forget_nodes()
+        self._live_values = {
+            unit.digest: self._live_values[unit.digest]
+            for unit in ledger.units.values()
+            if unit.live and unit.digest in self._live_values
+        }
+        return unused
+
+    # To another state.
+
+    def drop(self, keys: list[str]) -> set[str]:
+        """Let go of these units (live values are kept aside); gives the roots that they bound."""
+        roots = set()
+        for key in keys:
+            unit = self.ledger.units.get(key)
+            if unit is None:
+                continue
+            roots.update(unit.roots)
+            if unit.live and unit.digest in self._live_values:
+                self.live.keep(unit.digest, self._live_values.pop(unit.digest))
+            self.ledger.remove(key)
+        self.ledger.forget_nodes()
+        return roots
+
+    def load(self, sources: list[Source]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Load these units: the values of their roots, and what could not be had."""
+        stored = [source for source in sources if source.record["engine"] != "live"]
+        loader = Loader(self.ledger, self.scope, self.folder)
+        loader.load(stored)
+        values, failed = dict(loader.values), list(loader.failed)
+        for source in sources:
+            record = source.record
+            if record["engine"] != "live":
+                continue
+            kept = self.live.give(record["digest"])
+            if kept is None:
+                failed += [{"name": root, "reason": record["reason"], "live": record} for root in record["roots"]]
+            else:
+                values.update(kept)
+                self._live_values[record["digest"]] = kept
+            unit = Unit(record["key"], tuple(record["roots"]), (), frozenset(), record["digest"], live=True)
+            self.ledger.add(unit)
+        return values, failed
