@@ -4,19 +4,20 @@ it ran.
 The tree says in which order names are met and under which conditions; `judge` walks it once it is known
 which branches ran. Nodes are tuples, the first item names the kind:
 
-    read name · bind name · del name · seq nodes · jump "exit"/"break"/"continue"
+    read name · bind name · says name text (binds a constant) · maybe name (may bind) · del name
+    seq nodes · jump "exit"/"break"/"continue"
     opt mark node               an expression part that may be skipped (`b` in `a and b`)
     if arms exhaustive          arms are (mark, node)
     loop turns target body orelse endless · comp turns node
     with mark body · try mark body handlers orelse final · match cases
-    park names key              a function made and only bound to these names: it runs when one of
-        them is read
+    park names key              a function made and only bound to these names: it runs when one is read
+    alias names name            the name's value bound to these names, and nothing else done to it
+    lend root node              a library's object is given the node's values, and may call them later
     run key                     a function made here that somebody may call at once
-    deco dotted name key        a decorated function: parked if all decorators are known not to call
-        it, else run
+    deco dotted name key        a decorated function: parked if no decorator is known to call it, else run
     class name key bases decorators
-    star module · any · unsafe name · strings callee texts variables whole · classes dotted · code
-        unit
+    star module · any · unsafe name · classes dotted · code unit
+    strings callee texts variables parts whole
 
 A key is (code name, first line) of a function's code object. Function bodies are not walked here: their
 code objects tell what they read (see `reach`); `park` and `run` only say whether they can have run. A
@@ -118,6 +119,10 @@ class Builder:
             self._class.definite = known
         return node
 
+    def expression(self, tree: ast.Expression) -> Node:
+        """The tree of a text that is one expression."""
+        return self.value(tree.body)
+
     def _loop_body(self, statements: list[ast.stmt]) -> Node:
         live, self._live = self._live, False
         node = self.body(statements, branch=True)
@@ -146,14 +151,19 @@ class Builder:
 
     def _assign(self, node: ast.Assign) -> Node:
         names = [target.id for target in node.targets if isinstance(target, ast.Name)]
-        plain = len(names) == len(node.targets)
+        plain = len(names) == len(node.targets) and self._class is None
         value = self.value(node.value, park=names if plain else None)
-        return seq(value, *[self.target(target) for target in node.targets])
+        lent = [("lend", root, value) for root in map(words.root_of, node.targets) if root is not None]
+        if plain and isinstance(node.value, ast.Constant):
+            text = node.value.value if isinstance(node.value.value, str) else ""
+            return seq(value, *[("says", name, text) for name in names])
+        return seq(value, *lent, *[self.target(target) for target in node.targets])
 
     def _annassign(self, node: ast.AnnAssign) -> Node:
         value = None
         if node.value is not None:
-            names = [node.target.id] if isinstance(node.target, ast.Name) else None
+            own = isinstance(node.target, ast.Name) and self._class is None
+            names = [node.target.id] if isinstance(node.target, ast.Name) and own else None
             value = self.value(node.value, park=names)
         note = self.value(node.annotation) if self.annotations else None
         bare_name = isinstance(node.target, ast.Name) and node.value is None
@@ -315,7 +325,8 @@ class Builder:
 
     def _classdef(self, node: ast.ClassDef) -> Node:
         decorators = [self.value(each) for each in node.decorator_list]
-        bases = [self.value(each) for each in node.bases]
+        own = [node.name] if self._class is None else None
+        bases = [self.value(each, park=own if isinstance(each, ast.Name) else None) for each in node.bases]
         keywords = [self.value(each.value) for each in node.keywords]
         bounds = [self._children(each) for each in getattr(node, "type_params", ())]
         outer, live = self._class, self._live
@@ -359,7 +370,8 @@ class Builder:
     def value(self, node: ast.expr, park: list[str] | None = None) -> Node:
         """The tree of an expression. `park`: names the value (a function, or a display) is bound to."""
         if isinstance(node, ast.Name):
-            return (self._load(node.id) if isinstance(node.ctx, ast.Load) else self.target(node)) or NOTHING
+            loaded = (self._load(node.id) if isinstance(node.ctx, ast.Load) else self.target(node)) or NOTHING
+            return ("alias", tuple(park), node.id) if park and loaded == ("read", node.id) else loaded
         if isinstance(node, ast.Constant):
             return ("any",) if words.names_main(node.value) else NOTHING
         if isinstance(node, ast.Lambda):
@@ -382,7 +394,8 @@ class Builder:
 
     def _value_attribute(self, node: ast.Attribute) -> Node:
         inner = self.value(node.value)
-        return seq(inner, ("any",)) if node.attr in words.UNSAFE_ATTRIBUTES else inner
+        stack = node.attr == "stack" and words.dotted(node.value) == "inspect"
+        return seq(inner, ("any",)) if stack or node.attr in words.UNSAFE_ATTRIBUTES else inner
 
     def _value_namedexpr(self, node: ast.NamedExpr) -> Node:
         value = self.value(node.value, park=[node.target.id])
@@ -450,7 +463,17 @@ class Builder:
         known = magics.shell_call(self, node)
         if known is not None:
             return known
-        return seq(self._children(node), *words.library_reads(node))
+        name = words.callee(node)
+        if node.args and isinstance(node.func, ast.Name) and name in words.LOCAL_NAMES:
+            return self._rest_of_call(node)  # `vars(thing)`
+        made = seq(self._children(node), *words.library_reads(node))
+        if name is not None and words.KEEPERS.search(name):
+            return seq(made, ("lend", None, self._rest_of_call(node)))
+        return made
+
+    def _rest_of_call(self, node: ast.Call) -> Node:
+        values = [*node.args, *[each.value for each in node.keywords]]
+        return seq(*[self.value(each) for each in values])
 
 
 def _chain(parts: list[Node]) -> Node | None:

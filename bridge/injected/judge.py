@@ -38,7 +38,12 @@ class Judge:
         self.roots: dict[str, Killed] = {}  # every name that was loaded, with what was killed by then
         self.codes: dict[types.CodeType, Killed] = {}  # functions made in the cell that may have run
         self.parked: dict[str, list[types.CodeType]] = {}  # functions made in the cell and bound to a name
-        self.spoken: set[str] = set()  # variables whose text a library took names from
+        self.aliases: dict[str, set[str]] = {}  # names that may hold another name's value
+        self.lent: set[str] = set()  # names whose values a library was given to call later
+        self.lent_codes: set[types.CodeType] = set()
+        self.spoken: dict[str, Killed] = {}  # variables whose text a library took names from
+        self.said: dict[str, set[str]] = {}  # words of texts bound to a name in the cell
+        self.unsaid: set[str] = set()  # names bound to anything else
         self.uncertain = False
         self.pickled: Killed | None = None  # classes may have been looked up by name
         self._unit: Unit | None = None
@@ -62,10 +67,17 @@ class Judge:
             end = self.walk(unit.node, killed)
             if unit.foreign:
                 for codes in unit.codes.values():
-                    self._run(codes, killed)
+                    self._called(codes, killed)
         finally:
             self._unit, self._marks, self._loops = outer
         return end
+
+    def finish(self) -> None:
+        """To be called after the last unit: texts that libraries took names from, bound anywhere."""
+        for variable, killed in self.spoken.items():
+            for name in self.said.get(variable, ()):
+                if name in self.before or name in self.after:
+                    self.load(name, killed)
 
     def walk(self, node: tuple[Any, ...], killed: Killed | None) -> Killed | None:
         """What is killed after the node."""
@@ -91,12 +103,44 @@ class Judge:
         self.load(name, killed)
         return killed
 
+    def _says(self, killed: Killed, name: str, text: str) -> Killed:
+        self.said.setdefault(name, set()).update(words.identifiers(text))
+        self.binds.add(name)
+        return killed if name in killed else killed | {name}
+
     def _bind(self, killed: Killed, name: str) -> Killed:
+        self.unsaid.add(name)
         self.binds.add(name)
         return killed if name in killed else killed | {name}
 
     def _maybe(self, killed: Killed, name: str) -> Killed:
+        self.unsaid.add(name)
         self.binds.add(name)
+        return killed
+
+    def _alias(self, killed: Killed, targets: tuple[str, ...], name: str) -> Killed:
+        if name not in killed:
+            self.reads.add(name)
+        for target in targets:
+            self.aliases.setdefault(target, set()).add(name)
+        return killed
+
+    def _lend(self, killed: Killed, root: str | None, node: tuple[Any, ...]) -> Killed:
+        if root is not None:
+            value = self.resolve(root)
+            foreign = isinstance(value, type) and value.__module__ != "__main__"
+            if not foreign and not isinstance(value, types.ModuleType):
+                return killed
+        waiting: list[Any] = [node]
+        while waiting:
+            each = waiting.pop()
+            if isinstance(each, tuple) and each:
+                if each[0] == "read":
+                    self.lent.add(each[1])
+                elif each[0] == "run":
+                    self.lent_codes.update(self._functions(each[1]))
+                else:
+                    waiting.extend(each)
         return killed
 
     def _del(self, killed: Killed, name: str) -> Killed:
@@ -218,7 +262,11 @@ class Judge:
 
     # -- definitions
 
-    def _run(self, codes: Iterable[types.CodeType], killed: Killed) -> None:
+    def _run(self, killed: Killed, key: tuple[str, int]) -> Killed:
+        self._called(self._functions(key), killed)
+        return killed
+
+    def _called(self, codes: Iterable[types.CodeType], killed: Killed) -> None:
         for code in codes:
             known = self.codes.get(code)
             self.codes[code] = killed if known is None else known & killed
@@ -234,14 +282,21 @@ class Judge:
     def _deco(self, killed: Killed, decorators: Any, owner: str, key: tuple[str, int]) -> Killed:
         if all(self._is_quiet(each) for each in decorators):
             return self._park(killed, (owner,), key)
-        self._run(self._functions(key), killed)
+        self._called(self._functions(key), killed)
+        if any(each is not None and words.KEEPERS.search(each) for each in decorators):
+            self.lent_codes.update(self._functions(key))
         return killed
 
     def _class(self, killed: Killed, name: str, key: tuple[str, int], bases: Any, decorators: Any) -> Killed:
         plain = bases is not None and all(self._is_plain_base(each) for each in bases)
+        for base in bases or ():
+            if base in self.aliases.get(name, ()) and not plain:
+                self.load(base, killed)
         if plain and all(self._is_quiet(each) for each in decorators):
             return self._park(killed, (name,), key)
-        self._run(self._functions(key), killed)
+        self._called(self._functions(key), killed)
+        if any(each is not None and words.KEEPERS.search(each) for each in decorators):
+            self.lent_codes.update(self._functions(key))
         return killed
 
     def resolve(self, dotted: str | None) -> Any:
@@ -286,14 +341,19 @@ class Judge:
         self.binds |= bound
         return killed | bound
 
-    def _strings(self, killed: Killed, callee: str, texts: Any, variables: Any, whole: bool) -> Killed:
+    def _strings(
+        self, killed: Killed, callee: str, texts: Any, variables: Any, parts: Any, whole: bool
+    ) -> Killed:
         if not any(library in sys.modules for library in words.READERS[callee]):
             return killed
         names: set[str] = set().union(*[words.identifiers(text) for text in texts])
-        for variable in variables:
+        for variable in (*variables, *parts):
+            known = self.spoken.get(variable)
+            self.spoken[variable] = killed if known is None else known & killed
             held = self._text_of(variable)
             names |= held or set()
-            self.spoken.add(variable)
+            if held is None and variable in parts and variable not in killed:
+                whole = False
         for name in names:
             if name in self.before or name in self.after:
                 self.load(name, killed)

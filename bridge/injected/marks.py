@@ -34,6 +34,12 @@ _SIZED: frozenset[type] = frozenset(
 class Marks(dict[int, bool | None]):
     """Markers met so far. A loop's value is True: it turned; False: it did not; None: it may have."""
 
+    # Tracebacks count code objects, which hash their constants.
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
     def __missing__(self, number: int) -> None:
         self[number] = None
 
@@ -96,9 +102,10 @@ class Edits:
         return number
 
     def compiled(self, tree: Any, compile_tree: Callable[[Any], types.CodeType]) -> types.CodeType:
-        """The code of a Module or Interactive with its markers, and one at its end (`done`)."""
-        done = _store(self.done, tree.body[-1])
-        tree = type(tree)(**{**dict(ast.iter_fields(tree)), "body": [*tree.body, done]})
+        """The code of a tree with its markers, and with `done` at the end of statements."""
+        if not isinstance(tree, ast.Expression):
+            done = _store(self.done, tree.body[-1])
+            tree = type(tree)(**{**dict(ast.iter_fields(tree)), "body": [*tree.body, done]})
         undo: list[Callable[[], None]] = []
         try:
             undo.extend(job() for job in self._jobs)

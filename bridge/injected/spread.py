@@ -27,10 +27,11 @@ class About:
     codes: frozenset[types.CodeType] | set[types.CodeType] = _EMPTY  # notebook functions reached from it
     hidden: bool = False  # there may be more
     unsafe: bool = False  # the namespace itself, or something that runs text in it, can be reached
-    text: set[str] | None = None  # words of a string
+    text: set[str] | None = None  # words of a string; empty for a number
 
 
 _PLAIN = About()
+_NUMBER = About(text=set())
 
 
 class Lookup:
@@ -50,7 +51,13 @@ class Lookup:
         names: set[str] = set()
         codes: list[types.CodeType] = []
         _collect(unit, names, codes)
-        waiting = [name for name in names if name not in self._names]
+        self._follow([name for name in names if name not in self._names], codes, functions)
+
+    def look(self, codes: set[types.CodeType]) -> None:
+        """Looks at every name these functions can load."""
+        self._follow([], list(codes), True)
+
+    def _follow(self, waiting: list[str], codes: list[types.CodeType], functions: bool) -> None:
         while waiting or codes:
             while waiting:
                 name = waiting.pop()
@@ -73,6 +80,8 @@ class Lookup:
         if name not in self._namespace:
             return _PLAIN
         value = self._namespace[name]
+        if isinstance(value, (int, float, complex, type(None))):
+            return _NUMBER
         if isinstance(value, str):
             return About(text=words.identifiers(value[:100_000]))
         if self._runs_text(value):
@@ -115,10 +124,12 @@ def _collect(unit: Unit, names: set[str], codes: list[types.CodeType]) -> None:
         elif isinstance(node, tuple) and node:
             if node[0] == "read":
                 names.add(node[1])
+            elif node[0] == "alias":
+                names.add(node[2])
             elif node[0] == "strings":
-                names.update(node[3])
-                for text in node[2]:
-                    names |= words.identifiers(text)
+                names.update(node[3], node[4], *[words.identifiers(text) for text in node[2]])
+            elif node[0] == "says":
+                names |= words.identifiers(node[2])
             else:
                 waiting.extend(node)
 
@@ -131,10 +142,13 @@ class Spread:
         self._judge = judge
         self._lookup = lookup
         self._hidden = hidden
+        self._binds: set[str] = set()  # by functions
+        self.lent: set[types.CodeType] = set()  # functions that a library may call from now on
 
     def run(self) -> None:
         """Adds to the judge's reads and binds what the functions read and bind."""
         judge = self._judge
+        self.lent = set(judge.lent_codes).union(*[self._codes_of(name) for name in judge.lent])
         names = dict(judge.roots)
         codes = dict(judge.codes)
         if judge.pickled is not None:
@@ -145,13 +159,15 @@ class Spread:
             while names:
                 name, killed = names.popitem()
                 if _fewer(done_names, name, killed):
+                    for other in judge.aliases.get(name, ()):
+                        _fewer(names, other, done_names[name])
                     for code in self._codes_of(name):
                         _fewer(codes, code, done_names[name])
             while codes:
                 code, killed = codes.popitem()
                 if _fewer(done_codes, code, killed):
                     self._code(code, done_codes[code], names)
-        if judge.spoken & judge.binds:  # a text made in the cell
+        if judge.spoken.keys() & (judge.unsaid | self._binds):  # a text made in the cell, not known
             judge.uncertain = True
 
     def _codes_of(self, name: str) -> set[types.CodeType]:
@@ -170,6 +186,7 @@ class Spread:
             judge.load(name, killed)
             _fewer(names, name, judge.roots[name])
         judge.binds |= summary.binds
+        self._binds |= summary.binds
         readers = any(library in sys.modules for each in summary.readers for library in words.READERS[each])
         if summary.uncertain or readers:
             judge.uncertain = True

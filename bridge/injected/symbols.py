@@ -15,8 +15,11 @@ from __future__ import annotations
 import __future__
 
 import ast
+import asyncio
 import codeop
+import contextlib
 import sys
+import threading
 import traceback
 import types
 import weakref
@@ -45,6 +48,8 @@ class Symbols:
     problem: str | None = None  # a failure of the tracker itself (then nothing is certain)
 
 
+_TREES = (ast.Module, ast.Interactive, ast.Expression)
+
 # Values that may be kept while a cell runs: nobody sees them live a little longer.
 _KEPT = frozenset({int, float, complex, bool, type(None), bytes, str})
 
@@ -62,7 +67,7 @@ class Plan:
         self.lookup = lookup
         self.main: int | None = None  # the group of the cell's own statements
         self.units: list[Unit] = []
-        self.threads: set[types.CodeType] = set()  # notebook code that other threads ran at its start
+        self.elsewhere: set[types.CodeType] = set()  # notebook code that others than the cell may run
         self.problem: str | None = None
 
 
@@ -105,6 +110,7 @@ class Tracker:
         # Code of all functions made in this kernel: what a function that cannot be seen may be.
         self._known: set[types.CodeType] = set()
         self._strangers = False  # functions may have come in unseen (restored, made by exec)
+        self._lent: set[types.CodeType] = set()  # functions that libraries may call on their own account
         self._compiler_class: type | None = None
 
     # -- the hook
@@ -119,7 +125,7 @@ class Tracker:
 
         def __call__(self: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
             tracker = owner()
-            if tracker is None or not tracker._plans or not isinstance(source, (ast.Module, ast.Interactive)):
+            if tracker is None or not tracker._plans or not isinstance(source, _TREES):
                 return base.__call__(self, source, *args, **kwargs)
 
             def plain(tree: Any) -> Any:
@@ -180,8 +186,10 @@ class Tracker:
 
     def _unit(self, tree: Any, plain: Callable[[Any], types.CodeType]) -> tuple[Unit, types.CodeType]:
         edits = Edits()
-        node = self._builder(edits).body(tree.body)
-        if not tree.body or _is_text(tree.body[0]):  # a lone string may be the docstring; nothing to mark
+        builder = self._builder(edits)
+        single = isinstance(tree, ast.Expression)
+        node = builder.expression(tree) if single else builder.body(tree.body)
+        if not tree.body or _is_text(tree):  # a lone string may be the docstring; nothing to mark
             code = plain(tree)
             return Unit(node, inner_codes(code), None), code
         code = edits.compiled(tree, plain)
@@ -195,7 +203,8 @@ class Tracker:
         plan = Plan(self._shell, None if self._hooked else transformed, lookup)
         self._plans.append(plan)
         if self._known or self._strangers:
-            plan.threads = self._other_threads()
+            plan.elsewhere = self._elsewhere()
+            plan.lookup.look(plan.elsewhere)
         if plan.source is not None:
             for unit in self._static(plan.source):
                 self._note(unit)
@@ -250,9 +259,12 @@ class Tracker:
         for unit in plan.units:
             judge.unit(unit, main=plan.main or 0)
         if self._known or self._strangers:
-            for code in plan.threads | self._other_threads():
+            for code in plan.elsewhere | self._elsewhere():
                 judge.codes[code] = frozenset()
-        Spread(judge, plan.lookup, None if self._strangers else self._known).run()
+        judge.finish()
+        spread = Spread(judge, plan.lookup, None if self._strangers else self._known)
+        spread.run()
+        self._lent |= spread.lent
         if judge.uncertain or plan.problem:
             self._strangers = True  # what an `exec` made is not known
             return self._everything(plan, judge)
@@ -274,21 +286,27 @@ class Tracker:
         deleted = sorted(name for name in before if name not in after and name not in plan.own)
         return sorted(name for name in modified if not own.has(name)), deleted
 
-    def _other_threads(self) -> set[types.CodeType]:
-        """Code of the notebook that other threads are running."""
-        codes: set[types.CodeType] = set()
+    def _elsewhere(self) -> set[types.CodeType]:
+        """Code of the notebook that may run beside the cell: in threads, in tasks, called by libraries."""
+        codes = set(self._lent)
         namespace = self._shell.user_ns
-        own = sys._getframe()
-        for frame in sys._current_frames().values():
-            here: types.FrameType | None = frame
-            if here is own:
-                continue
+        current = threading.get_ident()
+        for ident, frame in sys._current_frames().items():
+            here: types.FrameType | None = frame if ident != current else None
             while here is not None:
-                if here.f_globals is namespace and here.f_code.co_name != "<module>":
+                if here.f_globals is namespace:
                     codes.add(here.f_code)
                 here = here.f_back
+        holders: list[Any] = [
+            vars(each) for each in threading.enumerate() if type(each).__module__ == "threading"
+        ]
+        with contextlib.suppress(RuntimeError):  # no loop runs
+            holders += [task.get_coro() for task in asyncio.all_tasks()]
+        for holder in holders:
+            codes |= self._reach.value(holder).codes
         return codes
 
 
-def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+def _is_text(tree: ast.Module | ast.Interactive | ast.Expression) -> bool:
+    first = tree.body if isinstance(tree, ast.Expression) else tree.body[0]
+    return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)

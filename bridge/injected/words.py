@@ -30,13 +30,10 @@ UNSAFE_ATTRIBUTES = word_set(
     f_builtins tb_frame gi_frame cr_frame ag_frame gi_yieldfrom cr_await user_ns user_global_ns
     user_module user_ns_hidden ns_table ev ex run_cell run_cell_async run_code run_line_magic
     run_cell_magic safe_execfile safe_run_module all_ns_refs get_objects get_referrers get_referents
-    __globals__ __builtins__ __subclasses__ func_globals var_expand object_inspect object_inspect_mime
-    find_user_code user_expressions extract_stack walk_stack currentthread_frames getclosurevars
-    getcallargs run_path run_module import_module __import__ modules _main_mod_cache set_trace
-    post_mortem push drop_by_id magic run_ast_nodes _run_cell"""
+    __globals__ __builtins__ func_globals var_expand object_inspect object_inspect_mime find_user_code
+    user_expressions getclosurevars run_path run_module _main_mod_cache set_trace post_mortem drop_by_id
+    run_ast_nodes _run_cell"""
 )
-# `sys.modules`, `importlib.import_module` are common and harmless unless they name the main module.
-UNSAFE_ATTRIBUTES -= {"modules", "import_module", "push", "magic"}
 
 # Modules that run text in the main namespace or look into its frames.
 UNSAFE_MODULES = word_set("__main__ cProfile profile pdb bdb code runpy trace doctest ipdb pudb idlelib")
@@ -70,9 +67,16 @@ READERS: dict[str, tuple[str, ...]] = {
     ),
     "bmat": ("numpy",),
 }
+_TEXT_KEYWORDS = word_set("expr formula query sql string")
 # Calls that look up classes and functions in the main module by name.
 PICKLERS = word_set("load loads read_pickle to_pickle dump dumps Pickler Unpickler")
 DATA_MODULES = word_set("json yaml toml tomllib tomli csv orjson ujson simplejson marshal msgpack")
+
+# Calls that keep a function to call it later, on their own account.
+KEEPERS = re.compile(
+    r"register|subscribe|connect|observe|hook|signal|callback|listener|option|formatter|for_type|on_\w+|interact"
+    r"|call_later|call_soon|call_at|setattr|patch|settrace|setprofile|excepthook|finalize|atexit|schedule"
+)
 
 _WORD = re.compile(r"[^\W\d]\w*")
 
@@ -116,10 +120,25 @@ def dotted(node: ast.expr) -> str | None:
     return None
 
 
+def callee(node: ast.Call) -> str | None:
+    """The last name of what is called."""
+    func = node.func
+    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else None
+
+
+def root_of(target: ast.expr) -> str | None:
+    """The first name of a target `a.b.c` or `a.b[0]`; None for other targets and plain names."""
+    if not isinstance(target, (ast.Attribute, ast.Subscript)):
+        return None
+    node: ast.expr = target
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
 def library_reads(node: ast.Call) -> Iterable[tuple[Any, ...]]:
     """Tree nodes for what a library may read by itself in a call: names in strings, pickled classes."""
-    func = node.func
-    name = func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else None
+    func, name = node.func, callee(node)
     if name is None:
         return
     if name in READERS:
@@ -129,21 +148,20 @@ def library_reads(node: ast.Call) -> Iterable[tuple[Any, ...]]:
 
 
 def _strings(name: str, node: ast.Call) -> tuple[Any, ...]:
-    """("strings", callee, constant texts, names of variables that hold text, whether that is all)."""
-    first = node.args[0] if node.args else next((each.value for each in node.keywords), None)
-    texts, variables, whole = [], [], True
-    for each in ast.walk(node):
-        if isinstance(each, ast.Constant) and isinstance(each.value, str):
-            texts.append(each.value)
-    if isinstance(first, ast.Name):
-        variables.append(first.id)
-    elif first is not None and not isinstance(first, ast.Constant):
-        whole = False
-    if any(each.arg is None for each in node.keywords):
-        whole = False
-    for keyword_ in node.keywords:
-        if keyword_.arg in ("expr", "formula", "query", "sql") and not isinstance(
-            keyword_.value, ast.Constant
-        ):
+    """("strings", callee, constant texts, variables of text, variables put into text, is that all)."""
+    constants = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
+    texts = [each for each in constants if isinstance(each, str)]
+    variables: list[str] = []
+    parts: list[str] = []
+    whole = all(each.arg is not None for each in node.keywords)
+    spoken = [*node.args[:1], *[each.value for each in node.keywords if each.arg in _TEXT_KEYWORDS]]
+    for each in spoken:
+        if isinstance(each, ast.Name):
+            variables.append(each.id)
+        elif isinstance(each, ast.JoinedStr):
+            values = [part.value for part in each.values if isinstance(part, ast.FormattedValue)]
+            parts += [value.id for value in values if isinstance(value, ast.Name)]
+            whole = whole and all(isinstance(value, (ast.Name, ast.Constant)) for value in values)
+        elif not isinstance(each, ast.Constant):
             whole = False
-    return ("strings", name, tuple(texts), tuple(variables), whole)
+    return ("strings", name, tuple(texts), tuple(variables), tuple(parts), whole)
