@@ -119,6 +119,11 @@ class Channels:
                 log.error("kernel %s: the channel thread does not end; a listener blocks it", self.name)
 
     @property
+    def awaited(self) -> bool:
+        """Whether any answer is still awaited: the kernel is at work for somebody."""
+        return bool(self._handlers)
+
+    @property
     def closed(self) -> bool:
         """Whether the thread has ended and with it every socket is closed."""
         return not self._thread.is_alive()

@@ -33,7 +33,7 @@ class Execution:
         self._on_iopub = on_iopub
         self._on_input = on_input
         self._answer = answer
-        self._idle = False
+        self.idle = False
         self._ended = threading.Event()
 
     def wait(self, timeout: float | None) -> bool:
@@ -53,7 +53,7 @@ class Execution:
             threading.Thread(target=self._ask, args=(message,), name=name, daemon=True).start()
         elif channel == "shell":
             self.reply = message["content"]
-        if self.reply is not None and self._idle:
+        if self.reply is not None and self.idle:
             self._ended.set()
             return True
         return False
@@ -65,7 +65,7 @@ class Execution:
 
     def _publish(self, message: Message) -> None:
         if message["msg_type"] == "status" and message["content"].get("execution_state") == "idle":
-            self._idle = True
+            self.idle = True
         try:
             self._on_iopub(message)
         except Exception:  # the listener's fault must not end the thread that reads for everybody

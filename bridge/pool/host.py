@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+SETTLE = 0.5
+"""Seconds for what is still under way in the loop to come to its end before it is cancelled."""
+
 
 class Host:
     """The ground that the kernels of one pool stand on; `close` after the last of them has ended.
@@ -54,8 +57,8 @@ class Host:
 
     def close(self, *, sockets_closed: bool) -> None:
         """Ends the thread, the context (when no socket is left in it), the folder and the guard."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(1.0)
+        self.submit(_settle()).add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._loop.stop))
+        self._thread.join(2 * SETTLE)
         if self._thread.is_alive():
             log.error("the provisioners' thread does not end")
         else:
@@ -66,3 +69,13 @@ class Host:
             log.error("the zmq context stays: a channel thread still owns sockets in it")
         self.folder.close()
         self.guard.close()
+
+
+async def _settle() -> None:
+    """Ends when nothing else is left in the loop."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    if tasks:
+        _, pending = await asyncio.wait(tasks, timeout=SETTLE)
+        for task in pending:
+            log.error("cancelled at the end: %s", task)
+            task.cancel()

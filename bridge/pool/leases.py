@@ -62,15 +62,13 @@ class Leases(Generic[K]):
 
     def match(self) -> None:
         """Gives kernels to those who wait, first come first served; an only-waiter holds up nobody."""
-        for waiter, slot in self._in_line():
-            if not slot:
-                continue
+        for waiter in self.starved():
             try:
                 kernel = self._choose(waiter)
             except Exception as error:  # a rank of the caller's: the fault is its own, not the next one's
                 self.waiting.remove(waiter)
                 waiter.fail(error)
-                continue
+                return self.match()  # its place is free for another
             if kernel is not None:
                 self.waiting.remove(waiter)
                 self.idle.remove(kernel)
@@ -80,8 +78,13 @@ class Leases(Generic[K]):
                 waiter.settled.set()
 
     def starved(self) -> list[Waiter[K]]:
-        """Those whose turn it is and whom no idle kernel serves (after `match`): a new one has to start."""
-        return [waiter for waiter, slot in self._in_line() if slot]
+        """Those for whom a place is free; after `match` no idle kernel serves them: new ones have to start.
+
+        Whoever waits for a new kernel keeps their place, so that later ones do not starve them; whoever waits
+        for a kernel that is leased takes none, for theirs comes free with it.
+        """
+        free = self.size - len(self.leased)
+        return [waiter for waiter in self.waiting if not self._tied(waiter)][: max(0, free)]
 
     def wanted(self) -> int:
         """How many kernels to start now: one for each who is starved, else one at a time up to `size` + 1."""
@@ -119,19 +122,10 @@ class Leases(Generic[K]):
         if kernel in self.idle:
             self.idle.remove(kernel)
 
-    def _in_line(self) -> list[tuple[Waiter[K], bool]]:
-        """Everyone in order, with whether a place is free for them.
-
-        Whoever waits for a new kernel keeps their place, so that later ones do not starve them; whoever waits
-        for a kernel that is leased takes none, for theirs comes free with it.
-        """
-        free = self.size - len(self.leased)
-        line = []
-        for waiter in self.waiting:
-            tied = waiter.only is not None and waiter.only in self.leased and self.leased[waiter.only].alive
-            line.append((waiter, free > 0 and not tied))
-            free -= not tied
-        return line
+    def _tied(self, waiter: Waiter[K]) -> bool:
+        """Whether this waiter waits for a kernel that is leased to somebody else."""
+        kernel = self.leased.get(waiter.only) if waiter.only is not None else None
+        return kernel is not None and kernel.alive
 
     def _choose(self, waiter: Waiter[K]) -> K | None:
         """The idle kernel for this waiter: theirs, else the lowest rank, a used one before a new one."""

@@ -165,6 +165,12 @@ class Pool:
                 for kernel in self._kernels.values()
             ]
 
+    @property
+    def waiting(self) -> int:
+        """How many leases wait for a kernel."""
+        with self._lock:
+            return len(self._leases.waiting)
+
     def _refuse_if(self, ticket: Ticket) -> None:
         if self._closing:
             raise ShuttingDown("the server is shutting down")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bridge.errors import KernelDied, KernelStartFailed, KernelTimeout
 from bridge.pool.execution import Execution, Greeting, OnInput, OnIopub, Request
+from bridge.pool.orphans import end_orphans, moment
 from bridge.pool.wire import Frame, Message, Wire
 
 if TYPE_CHECKING:
@@ -70,6 +71,9 @@ class KernelProcess:
         self._watcher: asyncio.Task[None] | None = None
         self._launching = asyncio.Lock()
         self._ending = False
+        self._group: int | None = None  # of a local kernel
+        self._cell_began = 0.0
+        self._last_words: str | None = None
 
     @property
     def alive(self) -> bool:
@@ -103,6 +107,8 @@ class KernelProcess:
         when the execution has ended; None (or an exception) lets `input()` raise EOFError.
         """
         channels = self._connected()
+        if not channels.awaited:
+            self._cell_began = moment()
         header = channels.header("execute_request")
         content = {
             "code": code,
@@ -137,14 +143,18 @@ class KernelProcess:
         manager, channels = self._manager, self._channels
         if manager is None or channels is None or not self.alive:
             return
+        at_work = channels.awaited
         if self._host.spec.interrupt_mode == "message":
             channels.send("control", "interrupt_request", {})
         else:
             self._signal(signal.SIGINT)
         channels.send("shell", "kernel_info_request", {})
+        if at_work and self._group is not None:
+            self._host.submit(end_orphans(self._group, self._cell_began))
 
     def kill(self) -> None:
         """Kills the process and its process group; the death shows within half a second, like any other."""
+        self._ending = True
         self._signal(None)
 
     def _answer(self, request: Message, value: str) -> None:
@@ -259,8 +269,9 @@ class KernelProcess:
             self._clean()
             self._on_death(self)
             return
-        if grace > 0 and self._channels is not None and self.alive:
-            if self._host.spec.interrupt_mode == "signal":
+        if grace > 0 and self.ready and self._channels is not None and self.alive:
+            # An idle kernel gets no signal: one that meets it while it exits may abort.
+            if self._channels.awaited and self._host.spec.interrupt_mode == "signal":
                 await manager.provisioner.send_signal(signal.SIGINT)
             self._channels.send("control", "shutdown_request", {"restart": False})
             await asyncio.wait({watcher}, timeout=grace)
@@ -281,14 +292,15 @@ class KernelProcess:
         """Looks at the process until it has ended, then clears up after it: the one place that does."""
         provisioner = manager.provisioner
         assert provisioner is not None
-        group = self._announce(provisioner)
+        self._group = self._announce(provisioner)
         code = await self._exit_code(provisioner)
-        if group is not None:
-            _kill_group(group)
-            self._host.guard.drop_group(group)
+        if self._group is not None:
+            _kill_group(self._group)
+            self._host.guard.drop_group(self._group)
+        self._last_words = self._tail()
         reason = describe_exit(code) if code is not None else "its provisioner lost it"
         if not self._ending:
-            log.warning("kernel %s (pid %s) ended: %s\n%s", self.id, self.pid, reason, self._tail())
+            log.warning("kernel %s (pid %s) ended: %s\n%s", self.id, self.pid, reason, self._last_words)
         self.exit_reason = reason
         if self._channels is not None:
             self._channels.kernel_died(reason)
@@ -339,6 +351,8 @@ class KernelProcess:
 
     def _tail(self) -> str:
         """The end of what the process wrote to its own stdout and stderr."""
+        if self._last_words is not None:
+            return self._last_words
         try:
             with open(self._log_path, "rb") as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
