@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bridge.engine import helper, held, records
+from bridge.engine import held, helper, records
 from bridge.engine.running import Running
 from bridge.outputs import Collector, Limits
 from bridge.pool import Execution, KernelProcess
@@ -119,7 +119,9 @@ def run(
     running.detach()
     content = execution.reply or {}
     payload = content.get("payload") or []
-    report: dict[str, Any] = next((json.loads(item["report"]) for item in payload if item.get("source") == "bridge"), {})
+    report: dict[str, Any] = next(
+        (json.loads(item["report"]) for item in payload if item.get("source") == "bridge"), {}
+    )
     return Outcome(content, report, collector, time.monotonic() - started, execution.died)
 
 
@@ -146,7 +148,12 @@ def _await(execution: Execution, kernel: KernelProcess, running: Running, deadli
         if execution.idle and execution.reply is None:
             silent_since = silent_since or time.monotonic()
             if time.monotonic() - silent_since > GRACE:
-                execution.reply = {"status": "error", "ename": "KeyboardInterrupt", "evalue": "", "traceback": []}
+                execution.reply = {
+                    "status": "error",
+                    "ename": "KeyboardInterrupt",
+                    "evalue": "",
+                    "traceback": [],
+                }
                 return
         else:
             silent_since = None

@@ -65,12 +65,18 @@ def plan(held: Held, target: Manifest) -> Switch:
     A unit stays when it is the same and whatever it refers to stays: an instance whose class is loaded anew must be
     loaded anew too, to be an instance of that one class object.
     """
-    load = {key for key, unit in target.units.items() if key not in held.units or held.units[key].digest != unit.digest}
+    load = {
+        key
+        for key, unit in target.units.items()
+        if key not in held.units or held.units[key].digest != unit.digest
+    }
     owner = {node: unit.key for unit in target.units.values() for node in unit.record["nodes"]}
     referring = [unit for unit in target.units.values() if unit.record["refs"] and unit.key not in load]
     grown = bool(load)
     while grown:
-        more = {unit.key for unit in referring if any(owner.get(ref) in load for ref in unit.record["refs"])} - load
+        more = {
+            unit.key for unit in referring if any(owner.get(ref) in load for ref in unit.record["refs"])
+        } - load
         load |= more
         grown = bool(more)
     drop = {key for key in held.units if key not in target.units or key in load} | held.stale

@@ -23,7 +23,7 @@ START_SECONDS = 30.0
 REQUEST_SECONDS = 600.0
 """The bound of one request of ours: a state of many gigabytes may have to be read."""
 
-_BOOTSTRAP = '''
+_BOOTSTRAP = """
 def _bridge_start(packed, options):
     import base64, importlib.abc, importlib.util, json, sys, zlib
     sources = json.loads(zlib.decompress(base64.b64decode(packed)))
@@ -49,7 +49,7 @@ try:
     _bridge_start({packed!r}, {options!r})
 finally:
     del _bridge_start
-'''
+"""
 
 
 @functools.cache
@@ -75,7 +75,12 @@ def inject(kernel: KernelProcess, options: dict[str, Any]) -> None:
             written.extend(message["content"]["traceback"])
 
     execution = kernel.execute(
-        code, metadata={}, on_iopub=listen, on_input=lambda prompt, password: None, silent=True, store_history=False
+        code,
+        metadata={},
+        on_iopub=listen,
+        on_input=lambda prompt, password: None,
+        silent=True,
+        store_history=False,
     )
     if not execution.wait(START_SECONDS):
         raise KernelStartFailed(f"the helper did not start within {START_SECONDS:g} s")
@@ -87,7 +92,7 @@ def inject(kernel: KernelProcess, options: dict[str, Any]) -> None:
 
 
 def ask(kernel: KernelProcess, content: dict[str, Any], buffers: Sequence[bytes] = ()) -> dict[str, Any]:
-    """One request to the helper and its answer. RestoreFailed when the helper failed, KernelDied when the kernel did."""
+    """One request to the helper and its answer. RestoreFailed when it failed, KernelDied when the kernel did."""
     reply, _ = kernel.request(content, buffers, timeout=REQUEST_SECONDS)
     if reply.get("status") != "ok":
         raise RestoreFailed(str(reply.get("reason", reply)))

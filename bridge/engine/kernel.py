@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bridge.engine import cells, helper, held, queries, records, replies, surgery
+from bridge.engine import cells, held, helper, queries, records, replies, surgery
 from bridge.engine.running import Registry, Running
 from bridge.errors import (
     BridgeError,
@@ -97,7 +97,13 @@ class Kernel:
                 return replies.failed("StateNotFound", state_name)
             with self.store.pin(state):
                 return self._execute_from(
-                    state, running, new_state_name or uuid.uuid4().hex, timeout, stdin, isolation, keep_on_error
+                    state,
+                    running,
+                    new_state_name or uuid.uuid4().hex,
+                    timeout,
+                    stdin,
+                    isolation,
+                    keep_on_error,
                 )
 
         return self._under_way(exec_id, code, work)
@@ -120,7 +126,9 @@ class Kernel:
             missing = next((name for name, state in found.items() if state is None), None)
             if missing is not None:
                 return replies.failed("StateNotFound", missing)
-            states = {alias: state for alias, name in state_mapping.items() if (state := found[name]) is not None}
+            states = {
+                alias: state for alias, name in state_mapping.items() if (state := found[name]) is not None
+            }
             base = found[default_state or INITIAL]
             assert base is not None  # nothing is missing, see above
             with self._pinned([base, *states.values()]):
@@ -156,7 +164,9 @@ class Kernel:
             raise Conflict("the state 'initial' cannot be deleted")
         return self.store.delete(self.workspace, state_name)
 
-    def get_symbol_hashes(self, state_name: str, symbols: list[str], hash_algo: str | None = None) -> Reply | None:
+    def get_symbol_hashes(
+        self, state_name: str, symbols: list[str], hash_algo: str | None = None
+    ) -> Reply | None:
         """A hash of the content of each symbol, None for one that is absent; None when the state is missing."""
         if hash_algo not in (None, "full"):
             raise ValueError(f"unknown hash algorithm {hash_algo!r}; only 'full' is known")
@@ -256,7 +266,9 @@ class Kernel:
         if self.store.find(self.workspace, INITIAL) is None:
             info = {"execution_count": 1, "seed": random.SystemRandom().getrandbits(64)}
             empty = Manifest({}, ())
-            self.store.put(self.workspace, INITIAL, parent=None, code="", inputs=None, info=info, manifest=empty)
+            self.store.put(
+                self.workspace, INITIAL, parent=None, code="", inputs=None, info=info, manifest=empty
+            )
 
     def _prepare(self, kernel: KernelProcess) -> None:
         """Make a kernel that has just started ours."""
@@ -315,7 +327,10 @@ class Kernel:
         for _ in range(TRIES):
             only = None if fresh else held.home_of_live(state.manifest)
             kernel = self.pool.lease(
-                rank=lambda kernel: held.cost(kernel.held, state), fresh=fresh, only=only, ticket=running.ticket
+                rank=lambda kernel: held.cost(kernel.held, state),
+                fresh=fresh,
+                only=only,
+                ticket=running.ticket,
             )
             mine: held.Held = kernel.held
             if mine.bound and not mine.holds(state):
@@ -464,7 +479,13 @@ class Kernel:
         kernel.held.bound = list(report.get("bound", []))
         try:
             state = self.store.put(
-                self.workspace, name, parent=before.id, code=running.code, inputs=inputs, info=info, manifest=manifest
+                self.workspace,
+                name,
+                parent=before.id,
+                code=running.code,
+                inputs=inputs,
+                info=info,
+                manifest=manifest,
             )
         except BridgeError:
             kernel.retire = True

@@ -152,7 +152,11 @@ def describe(kernel: Kernel, name: str, state: State) -> Reply:
         "timestamp": state.created,
         "variables": {variable: {"type": known[variable][0], "repr": texts[variable]} for variable in names},
         "modules": [variable for variable in names if known[variable][0] == "module"],
-        "parent": None if parent is None else parent[1] if parent[0] == kernel.workspace else ":".join(parent),
+        "parent": None
+        if parent is None
+        else parent[1]
+        if parent[0] == kernel.workspace
+        else ":".join(parent),
         "code": state.code,
         "definitions": definitions(kernel.store.inputs(state.inputs), manifest.order),
         "live": sorted(variable for unit in live for variable in unit.names),

@@ -98,7 +98,9 @@ def skipped(manifest: Manifest) -> list[dict[str, str]]:
 
 def largest(manifest: Manifest) -> list[dict[str, Any]]:
     """Up to five of the largest saved variables of at least LARGE bytes, biggest first."""
-    sizes = [(unit.size, unit.names[0]) for unit in manifest.units.values() if unit.names and unit.size >= LARGE]
+    sizes = [
+        (unit.size, unit.names[0]) for unit in manifest.units.values() if unit.names and unit.size >= LARGE
+    ]
     return [{"name": name, "bytes": size} for size, name in sorted(sizes, key=lambda pair: -pair[0])[:5]]
 
 

@@ -82,7 +82,8 @@ def snapshot_report(before: Manifest, after: Manifest, report: Mapping[str, Any]
             name
             for unit in written
             for name in unit.names
-            if unit.record.get("meta", {}).get(name, ("",))[0] in ("function", "type", "ABCMeta", "EnumType", "module")
+            if unit.record.get("meta", {}).get(name, ("",))[0]
+            in ("function", "type", "ABCMeta", "EnumType", "module")
         ),
         "engine": report.get("engine", "pickle"),
         "bytes": int(report.get("written", 0)) + inline,

@@ -83,8 +83,9 @@ class Running:
             kernel, since = self._kernel, self._interrupted_at
         found: dict[str, Any] = {"exec_id": self.exec_id, "kernel_id": kernel.id if kernel else None}
         if since is not None:
-            ignored = kernel is not None and time.monotonic() - since > IGNORED_AFTER
-            found["interrupt"] = "ignored" if ignored else "sent"
+            found["interrupted"] = True
+            if kernel is not None and time.monotonic() - since > IGNORED_AFTER:
+                found["ignored"] = True
         return found
 
 

@@ -11,7 +11,9 @@ from bridge.pool import KernelProcess
 from bridge.store.manifest import Manifest, State, Unit
 
 
-def combine(source: Manifest, source_vars: Iterable[str], entry: Manifest, input_vars: Iterable[str]) -> Manifest:
+def combine(
+    source: Manifest, source_vars: Iterable[str], entry: Manifest, input_vars: Iterable[str]
+) -> Manifest:
     """`source_vars` of one manifest with `input_vars` of another; the first wins, and its environment is kept.
 
     No bytes move: a unit of which only some names are wanted is taken with the others left out at its loading.
@@ -20,7 +22,11 @@ def combine(source: Manifest, source_vars: Iterable[str], entry: Manifest, input
     wanted = set(source_vars)
     units: dict[str, Unit] = {}
     for unit in source.units.values():
-        _take(units, unit, {root for root in unit.record["roots"] if root in wanted or not records.is_name(root)})
+        _take(
+            units,
+            unit,
+            {root for root in unit.record["roots"] if root in wanted or not records.is_name(root)},
+        )
     taken = {name for unit in units.values() for name in unit.names}
     others = set(input_vars) - taken
     for unit in entry.units.values():

@@ -65,7 +65,11 @@ def _owner(array: Any) -> Any:
         stop = start + base.nbytes
     first, last = _bounds(array)
     # A base that does not hold the whole view (an array over foreign memory) cannot stand for it.
-    return base if start <= first and last <= stop and base.flags.c_contiguous | base.flags.f_contiguous else None
+    return (
+        base
+        if start <= first and last <= stop and base.flags.c_contiguous | base.flags.f_contiguous
+        else None
+    )
 
 
 def _is_array(value: Any) -> bool:
@@ -126,7 +130,9 @@ def load(stored: Stored, dtype: Any, shape: tuple[int, ...], order: str, writeab
         stop = min(start + blobs.CHUNK, stored.size + blobs.LEAD)
         first = max(start, _PAGE)  # the first page holds the allocator's own header
         last = stop - stop % _PAGE
-        if not (maps and last > first and _map(stored.folder.path(chunk), address, first, last, first - start)):
+        if not (
+            maps and last > first and _map(stored.folder.path(chunk), address, first, last, first - start)
+        ):
             first = last = stop
         head = slice(max(start - blobs.LEAD, 0), first - blobs.LEAD)
         stored.folder.read_into(chunk, target[head], skip=blobs.LEAD if number == 0 else 0)

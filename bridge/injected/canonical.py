@@ -48,7 +48,15 @@ class _Content:
         if isinstance(obj, (types.BuiltinFunctionType, types.MethodDescriptorType)):
             return "builtin", [getattr(obj, "__module__", None), obj.__qualname__]
         if isinstance(obj, types.CodeType):
-            names = ("co_code", "co_consts", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_flags")
+            names = (
+                "co_code",
+                "co_consts",
+                "co_names",
+                "co_varnames",
+                "co_freevars",
+                "co_cellvars",
+                "co_flags",
+            )
             return "code", [tuple(getattr(obj, name) for name in names)]
         if isinstance(obj, types.CellType):
             return "cell", [reducers.cell_content(obj)]
@@ -118,8 +126,12 @@ def _stable(body: dict[str, Any]) -> dict[str, Any]:
 class _Detached:
     """Serves reducers where nothing is saved."""
 
-    scope: dict[str, Any] = {}
-    arrays: Any = None
+    def __init__(self) -> None:
+        self.scope: dict[str, Any] = {}
+
+    @property
+    def arrays(self) -> list[Any] | None:
+        return None
 
     def node_of(self, obj: Any) -> str | None:
         return None
@@ -251,7 +263,12 @@ def is_immutable(obj: Any) -> bool:
         return True
     if isinstance(obj, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, enum.Enum)):
         return True
-    if kind.__name__ in ("dtype", "Pattern") or kind.__module__ in ("datetime", "decimal", "fractions", "typing"):
+    if kind.__name__ in ("dtype", "Pattern") or kind.__module__ in (
+        "datetime",
+        "decimal",
+        "fractions",
+        "typing",
+    ):
         return True
     return id(obj) in reducers.singletons(kind)
 

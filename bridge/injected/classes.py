@@ -20,7 +20,7 @@ from typing import Any
 Body = dict[str, Any]
 
 # What `type.__new__` makes by itself, or what belongs to one process only.
-_MADE_BY_TYPE = frozenset({"__dict__", "__weakref__", "_abc_impl", "__abstractmethods__"})
+_MADE_BY_TYPE = frozenset({"__dict__", "__weakref__", "_abc_impl", "__abstractmethods__", "__slotnames__"})
 
 
 def skeleton(cls: type) -> tuple[Any, ...]:
@@ -38,7 +38,9 @@ def _slots(cls: type) -> Any:
     # A consumed iterator still left its member descriptors behind.
     listed = list(slots) if isinstance(slots, (list, tuple, set, frozenset, dict)) else None
     if listed is None:
-        listed = [name for name, value in cls.__dict__.items() if isinstance(value, types.MemberDescriptorType)]
+        listed = [
+            name for name, value in cls.__dict__.items() if isinstance(value, types.MemberDescriptorType)
+        ]
     return tuple(listed)
 
 
@@ -62,7 +64,7 @@ def _quiet_init_subclass(bases: tuple[type, ...]) -> Iterator[None]:
     aside: list[tuple[type, Any]] = []
     quiet = classmethod(lambda cls, **kwargs: None)
     try:
-        for base in dict.fromkeys(parent for base in bases for parent in base.__mro__):
+        for base in dict.fromkeys(cls for parent in bases for cls in parent.__mro__):
             own = base.__dict__.get("__init_subclass__")
             if own is not None and base.__flags__ & (1 << 9):  # Py_TPFLAGS_HEAPTYPE: a class made in Python
                 aside.append((base, own))
@@ -110,9 +112,7 @@ def fill(cls: type, attributes: Body) -> None:
 
 def _set_abstract(cls: type) -> None:
     """Compute the abstract methods as `ABCMeta.__new__` does."""
-    names = {
-        name for name, value in cls.__dict__.items() if getattr(value, "__isabstractmethod__", False)
-    }
+    names = {name for name, value in cls.__dict__.items() if getattr(value, "__isabstractmethod__", False)}
     for base in cls.__bases__:
         for name in getattr(base, "__abstractmethods__", ()):
             if getattr(getattr(cls, name, None), "__isabstractmethod__", False):

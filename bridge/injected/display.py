@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-PANDAS = {"display_max_rows": "max_rows", "display_max_columns": "max_columns", "display_max_colwidth": "max_colwidth"}
+PANDAS = {
+    "display_max_rows": "max_rows",
+    "display_max_columns": "max_columns",
+    "display_max_colwidth": "max_colwidth",
+}
 
 
 class _Loader(importlib.abc.Loader):
@@ -103,24 +108,26 @@ def flush_figures() -> None:
         return
     from IPython.display import display
 
+    show: Any = display
     try:
         for number in pyplot.get_fignums():
             figure = pyplot.figure(number)
             _with_png(figure)
-            display(figure)
+            show(figure)
     finally:
         pyplot.close("all")
 
 
 def _with_png(figure: Any) -> None:
     """Make sure that IPython knows how to paint figures: only the inline backend tells it by itself."""
-    from IPython.core.pylabtools import select_figure_formats
     from IPython import get_ipython
+    from IPython.core import pylabtools
 
-    shell = get_ipython()
+    shell: Any = get_ipython()
     formatter = shell.display_formatter.formatters["image/png"]
     if type(figure) not in formatter and "Figure" not in str(formatter.deferred_printers):
-        select_figure_formats(shell, {"png"}, bbox_inches="tight")
+        select: Any = pylabtools.select_figure_formats
+        select(shell, {"png"}, bbox_inches="tight")
 
 
 def figures_at_cell_end(error: bool) -> None:
@@ -134,13 +141,44 @@ def figures_at_cell_end(error: bool) -> None:
         flush_figures()
 
 
+def lenient_bundles(shell: Any) -> None:
+    """Let a `_repr_mimebundle_` that takes no `include` and `exclude` work as well."""
+    from IPython.core.formatters import MimeBundleFormatter, catch_format_error
+    from IPython.utils.dir2 import get_real_method
+
+    class LenientFormatter(MimeBundleFormatter):
+        @catch_format_error  # type: ignore[untyped-decorator]
+        def __call__(self, obj: Any, include: Any = None, exclude: Any = None) -> Any:
+            method = get_real_method(obj, self.print_method) if self.enabled else None
+            if method is not None and type(obj) not in self and not _takes_choice(method):
+                return method()
+            return super().__call__(obj, include=include, exclude=exclude)
+
+    old = shell.display_formatter.mimebundle_formatter
+    made = LenientFormatter(parent=old.parent)
+    made.type_printers.update(old.type_printers)
+    made.deferred_printers.update(old.deferred_printers)
+    shell.display_formatter.mimebundle_formatter = made
+
+
+def _takes_choice(method: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(method).bind(include=None, exclude=None)
+    except TypeError:
+        return False
+    except ValueError:  # no signature to be had: let it be called as IPython does
+        return True
+    return True
+
+
 def keep_order(kernel: Any) -> None:
     """Send what was written to one stream before what is written to the other.
 
     ipykernel sends each stream by its own timer. Here a write to one stream schedules, without waiting, the sending
     of what the other holds.
     """
-    out, err = sys.stdout, sys.stderr
+    out: Any = sys.stdout
+    err: Any = sys.stderr
     last = [out]
 
     def ordered(stream: Any, other: Any) -> Callable[[str], int]:

@@ -110,7 +110,9 @@ class _Environ(Item):
 
     def get(self) -> dict[str, str | None]:
         now = dict(os.environ)
-        changes: dict[str, str | None] = {key: value for key, value in now.items() if self._start.get(key) != value}
+        changes: dict[str, str | None] = {
+            key: value for key, value in now.items() if self._start.get(key) != value
+        }
         changes.update((key, None) for key in self._start.keys() - now.keys())
         return changes
 
@@ -141,7 +143,9 @@ class _Modules(Item):
         return [
             name
             for name, module in list(sys.modules.items())
-            if name not in self._start and module is not None and not name.startswith(("_bridge_kernel", "__mp_"))
+            if name not in self._start
+            and module is not None
+            and not name.startswith(("_bridge_kernel", "__mp_"))
         ]
 
     def probe(self) -> Any:
@@ -158,7 +162,9 @@ class _Modules(Item):
                 continue
             try:
                 importlib.import_module(name)
-            except Exception as error:  # an import may fail in any way; the rest of the state does not depend on it
+            except (
+                Exception
+            ) as error:  # an import may fail in any way; the rest of the state does not depend on it
                 if "." not in name:
                     self.failed.append({"name": name, "reason": failures.explain(error)})
 
@@ -180,6 +186,9 @@ class _Filters(Item):
         if list(warnings.filters) != value:
             warnings.filters[:] = value  # type: ignore[index]
             warnings._filters_mutated()  # type: ignore[attr-defined]
+
+
+_FRESH: tuple[Any, ...] = (logging.NOTSET, True, False, [])
 
 
 class _Logging(Item):
@@ -204,15 +213,13 @@ class _Logging(Item):
         return logger.level, logger.propagate, logger.disabled, list(logger.handlers)
 
     def get(self) -> dict[str, tuple[Any, ...]]:
-        fresh = (logging.NOTSET, True, False, [])
         now = {name: self._of(logger) for name, logger in self._loggers().items()}
-        return {name: value for name, value in now.items() if value != self._start.get(name, fresh)}
+        return {name: value for name, value in now.items() if value != self._start.get(name, _FRESH)}
 
     def put(self, value: dict[str, tuple[Any, ...]]) -> None:
-        fresh = (logging.NOTSET, True, False, [])
         for name in self._loggers().keys() | value.keys():
             logger = logging.getLogger(name) if name else logging.root
-            level, propagate, disabled, handlers = value.get(name) or self._start.get(name, fresh)
+            level, propagate, disabled, handlers = value.get(name) or self._start.get(name, _FRESH)
             if self._of(logger) != (level, propagate, disabled, handlers):
                 logger.setLevel(level)
                 logger.propagate, logger.disabled = propagate, disabled
@@ -268,7 +275,9 @@ class _RcParams(Item):
 
     def get(self) -> dict[str, Any]:
         start = dict(dict.items(getattr(_module("matplotlib"), "rcParamsOrig", {})))
-        return {key: value for key, value in self._now().items() if key != "backend" and start.get(key) != value}
+        return {
+            key: value for key, value in self._now().items() if key != "backend" and start.get(key) != value
+        }
 
     def probe(self) -> Any:
         return self._now()
@@ -354,11 +363,15 @@ class Environment:
             _Simple("random", random.getstate, random.setstate),
             _NumpyRandom(),
             _Simple("torch.random", _torch_get, _torch_put, library="torch.random"),
-            _Simple("numpy.print", lambda: _module("numpy").get_printoptions(), _numpy_print, library="numpy"),
+            _Simple(
+                "numpy.print", lambda: _module("numpy").get_printoptions(), _numpy_print, library="numpy"
+            ),
             _Simple("numpy.errors", lambda: _module("numpy").geterr(), _numpy_errors, library="numpy"),
             _RcParams(),
             self.pandas,
-            _Decimal("decimal", _decimal_get, lambda value: _module("decimal").setcontext(value), library="decimal"),
+            _Decimal(
+                "decimal", _decimal_get, lambda value: _module("decimal").setcontext(value), library="decimal"
+            ),
             _Filters(),
             _Logging(),
         ]

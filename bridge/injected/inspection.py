@@ -40,7 +40,9 @@ class Aliased:
     def __init__(self, alias: str, scratch: Scratch, sources: list[Source]) -> None:
         self.alias = alias
         self._scratch = scratch
-        self._by_name = {root: source for source in sources for root in source.record["roots"] if is_name(root)}
+        self._by_name = {
+            root: source for source in sources for root in source.record["roots"] if is_name(root)
+        }
         self._by_node = {node: source for source in sources for node in source.record["nodes"]}
 
     def names(self) -> list[str]:
@@ -164,5 +166,6 @@ def _jsonable(data: dict[str, Any]) -> dict[str, Any]:
     import base64
 
     return {
-        mime: base64.b64encode(value).decode() if isinstance(value, bytes) else value for mime, value in data.items()
+        mime: base64.b64encode(value).decode() if isinstance(value, bytes) else value
+        for mime, value in data.items()
     }

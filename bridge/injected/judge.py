@@ -18,6 +18,7 @@ from typing import Any
 
 from . import words
 from .marks import Marks
+from .reach import code_of
 from .units import Unit
 
 Killed = frozenset[str]
@@ -38,6 +39,8 @@ class Judge:
         self.roots: dict[str, Killed] = {}  # every name that was loaded, with what was killed by then
         self.codes: dict[types.CodeType, Killed] = {}  # functions made in the cell that may have run
         self.parked: dict[str, list[types.CodeType]] = {}  # functions made in the cell and bound to a name
+        self.unseen: set[str] = set()  # names read or bound by no instruction of the notebook's code
+        self._inside_magic = 0
         self.aliases: dict[str, set[str]] = {}  # names that may hold another name's value
         self.lent: set[str] = set()  # names whose values a library was given to call later
         self.lent_codes: set[types.CodeType] = set()
@@ -77,7 +80,7 @@ class Judge:
         for variable, killed in self.spoken.items():
             for name in self.said.get(variable, ()):
                 if name in self.before or name in self.after:
-                    self.load(name, killed)
+                    self.load(name, killed, unseen=True)
 
     def walk(self, node: tuple[Any, ...], killed: Killed | None) -> Killed | None:
         """What is killed after the node."""
@@ -87,8 +90,13 @@ class Judge:
         end: Killed | None = method(killed, *node[1:])
         return end
 
-    def load(self, name: str, killed: Killed) -> None:
-        """Notes that the name was read at a point where `killed` are gone."""
+    def load(self, name: str, killed: Killed, *, unseen: bool = False) -> None:
+        """Notes that the name was read at a point where `killed` are gone.
+
+        `unseen`: by no instruction of the notebook's code.
+        """
+        if unseen or self._inside_magic:
+            self.unseen.add(name)
         if name not in killed:
             self.reads.add(name)
         known = self.roots.get(name)
@@ -113,12 +121,19 @@ class Judge:
         self.binds.add(name)
         return killed if name in killed else killed | {name}
 
+    def _see(self, killed: Killed, name: str) -> Killed:
+        self.load(name, killed, unseen=True)
+        return killed
+
     def _maybe(self, killed: Killed, name: str) -> Killed:
+        self.unseen.add(name)
         self.unsaid.add(name)
         self.binds.add(name)
         return killed
 
     def _alias(self, killed: Killed, targets: tuple[str, ...], name: str) -> Killed:
+        if self._inside_magic:
+            self.unseen.add(name)
         if name not in killed:
             self.reads.add(name)
         for target in targets:
@@ -168,9 +183,15 @@ class Judge:
 
     def _code(self, killed: Killed, unit: Unit) -> Killed:
         binds = set(self.binds)
+        self._inside_magic += 1
         self._enter(unit, killed)
+        self._inside_magic -= 1
         if unit.foreign:  # inside a function of the magic's
             self.binds = binds
+        self.unseen |= self.binds - binds
+        for codes in unit.codes.values():
+            for code in codes:
+                self.unseen |= code_of(code).reads | code_of(code).binds
         return killed
 
     # -- branches
@@ -339,6 +360,7 @@ class Judge:
         names = found.get("__all__") or [name for name in found if not name.startswith("_")]
         bound = {name for name in names if isinstance(name, str)}
         self.binds |= bound
+        self.unseen |= bound
         return killed | bound
 
     def _strings(
@@ -356,7 +378,7 @@ class Judge:
                 whole = False
         for name in names:
             if name in self.before or name in self.after:
-                self.load(name, killed)
+                self.load(name, killed, unseen=True)
         self.uncertain = self.uncertain or not whole
         return killed
 

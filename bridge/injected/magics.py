@@ -66,7 +66,7 @@ def shell_call(builder: Any, node: ast.Call) -> Node | None:
 
 
 def _reads(names: set[str]) -> Node:
-    return ("seq", tuple(("read", name) for name in sorted(names)))
+    return ("seq", tuple(("see", name) for name in sorted(names)))
 
 
 def _both(*nodes: Node) -> Node:

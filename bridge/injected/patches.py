@@ -16,7 +16,9 @@ from . import rebuild, reducers
 ROOT = "\0patch:"
 
 _MISSING = object()
-_MAY_SET = re.compile(r"\.\s*\w+\s*(?:[-+*/%&|^@]|//|\*\*|>>|<<)?=[^=]|\bsetattr\b|\bdelattr\b|\bdel\b|\.\w+\s*[,:)]")
+_MAY_SET = re.compile(
+    r"\.\s*\w+\s*(?:[-+*/%&|^@]|//|\*\*|>>|<<)?=[^=]|\bsetattr\b|\bdelattr\b|\bdel\b|\.\w+\s*[,:)]"
+)
 
 
 class Deleted:
@@ -125,9 +127,11 @@ def _target(node: ast.AST) -> tuple[ast.expr, str] | None:
     """The owner and the name of the attribute that a piece of code sets or deletes."""
     if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
         return node.value, node.attr
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("setattr", "delattr"):
-        if len(node.args) >= 2 and isinstance(node.args[1], ast.Constant) and isinstance(node.args[1].value, str):
-            return node.args[0], node.args[1].value
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) >= 2:
+        owner, name = node.args[:2]
+        named = isinstance(name, ast.Constant) and isinstance(name.value, str)
+        if node.func.id in ("setattr", "delattr") and named:
+            return owner, str(name.value)  # type: ignore[attr-defined]  # a constant, see above
     return None
 
 

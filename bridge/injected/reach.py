@@ -130,6 +130,7 @@ class Found:
     """What hangs on a value: code of notebook functions; `hidden`: there may be more, not seen."""
 
     codes: set[types.CodeType]
+    objects: list[types.CodeType]  # the same, also those that are equal
     hidden: bool = False
     namespace: bool = False  # the namespace itself can be reached
 
@@ -140,11 +141,11 @@ class Reach:
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
         # Library classes looked through for functions of the notebook, by id with proof of identity.
-        self._classes: dict[int, tuple[weakref.ref[type], int, frozenset[types.CodeType]]] = {}
+        self._classes: dict[int, tuple[weakref.ref[type], int, tuple[types.CodeType, ...]]] = {}
 
     def value(self, value: Any) -> Found:
         """What can be reached from a value. Bounded by LIMIT objects."""
-        found = Found(set())
+        found = Found(set(), [])
         if type(value) in _FLAT:
             return found
         seen: set[int] = {id(value)}
@@ -178,6 +179,7 @@ class Reach:
         if kind is types.FunctionType:
             if each.__globals__ is self._namespace:
                 found.codes.add(each.__code__)
+                found.objects.append(each.__code__)
             inner.extend(each.__closure__ or ())
             inner.append(each.__defaults__)
             inner.append(each.__kwdefaults__)
@@ -201,6 +203,7 @@ class Reach:
             )
             if frame is not None and frame.f_globals is self._namespace:
                 found.codes.add(frame.f_code)
+                found.objects.append(frame.f_code)
             if frame is not None and frame.f_locals is not self._namespace:
                 inner.extend(frame.f_locals.values())
             return False
@@ -233,14 +236,15 @@ class Reach:
         known = self._classes.get(id(cls))
         attributes = cls.__dict__
         if known is None or known[0]() is not cls or known[1] != len(attributes):
-            codes = frozenset(
+            codes = tuple(
                 value.__code__
                 for value in map(_unwrapped, list(attributes.values()))
                 if isinstance(value, types.FunctionType) and value.__globals__ is self._namespace
             )
             known = (weakref.ref(cls), len(attributes), codes)
             self._classes[id(cls)] = known
-        found.codes |= known[2]
+        found.codes.update(known[2])
+        found.objects.extend(known[2])
         for base in cls.__bases__:
             self._class(base, found)
         return False

@@ -37,7 +37,10 @@ class Saving(Protocol):
     """What a reducer may ask of the saver at work."""
 
     scope: dict[str, Any]  # the namespace: globals of functions defined in cells
-    arrays: list[Any]  # large arrays of the unit that is being pickled, in order
+
+    @property
+    def arrays(self) -> list[Any] | None:
+        """Where large arrays of the unit that is being pickled go, in order; None: nothing goes out of band."""
 
     def node_of(self, obj: Any) -> str | None:
         """The key of an object that is stored as a node of its own, or None."""
@@ -105,7 +108,8 @@ def _choose(kind: type) -> Reducer | None:
 
 
 def _has_own_reduce(kind: type) -> bool:
-    return kind.__reduce__ is not object.__reduce__ or kind.__reduce_ex__ is not object.__reduce_ex__
+    own: Any = kind
+    return own.__reduce__ is not object.__reduce__ or own.__reduce_ex__ is not object.__reduce_ex__
 
 
 def singletons(kind: type) -> dict[int, str]:
@@ -175,7 +179,14 @@ def function_state(obj: types.FunctionType) -> dict[str, Any]:
     state: dict[str, Any] = {}
     if obj.__qualname__ != obj.__name__ or obj.__qualname__ != obj.__code__.co_name:
         state["__qualname__"] = obj.__qualname__
-    for name in ("__defaults__", "__kwdefaults__", "__annotations__", "__doc__", "__dict__", "__type_params__"):
+    for name in (
+        "__defaults__",
+        "__kwdefaults__",
+        "__annotations__",
+        "__doc__",
+        "__dict__",
+        "__type_params__",
+    ):
         value = getattr(obj, name, None)
         if value:
             state[name] = value
@@ -251,7 +262,7 @@ def _reduce_module(saving: Saving, obj: types.ModuleType) -> Reduced:
 
 
 def _reduce_method(saving: Saving, obj: types.MethodType) -> Reduced:
-    name = getattr(obj.__func__, "__name__", None)
+    name = str(getattr(obj.__func__, "__name__", ""))
     owner = obj.__self__
     searched = owner.__mro__ if isinstance(owner, type) else type(owner).__mro__
     for cls in searched:
@@ -268,7 +279,8 @@ def _reduce_member(saving: Saving, obj: Any) -> Reduced:
     cls = type(obj)
     key = saving.node_of(cls)
     if key is not None and saving.inside(key):
-        _, (_, *arguments), *rest = object.__reduce_ex__(obj, 5)
+        reduced: Any = object.__reduce_ex__(obj, 5)
+        _, (_, *arguments), *rest = reduced
         plain = cls._member_type_
         state = rest[0] if rest else None
         return rebuild.raw_member, (cls, plain, tuple(arguments)), state, None, None, rebuild.set_dict
@@ -321,7 +333,8 @@ def _cache_entries(wrapper: Any, maxsize: int | None, function: Any) -> list[tup
     if maxsize == 0 or (maxsize is not None and not plain):
         return None
     cache = next(
-        (held for held in gc.get_referents(wrapper) if type(held) is dict and held is not wrapper.__dict__), None
+        (held for held in gc.get_referents(wrapper) if type(held) is dict and held is not wrapper.__dict__),
+        None,
     )
     if not cache:
         return None

@@ -26,7 +26,9 @@ INLINE = 32 * 1024  # bytes; a longer pickle goes to the blob folder
 
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
 # Shared by everyone who uses the library, and the same again after a load: no sign of aliasing.
-_COMMON = frozenset({"dtype", "Pattern", "timezone", "ZoneInfo", "code", "module", "builtin_function_or_method"})
+_COMMON = frozenset(
+    {"dtype", "Pattern", "timezone", "ZoneInfo", "code", "module", "builtin_function_or_method"}
+)
 
 
 @dataclass(slots=True)
@@ -221,7 +223,9 @@ class Saver:
                 try:
                     if self._dump(part, make):
                         return
-                except Exception as error:  # whatever user code raises while it is pickled goes into the report
+                except (
+                    Exception
+                ) as error:  # whatever user code raises while it is pickled goes into the report
                     failure = failure or failures.explain(error)
             part.failure = failure
         finally:
@@ -297,7 +301,8 @@ class Saver:
             return [Body(key, reducers.cell_content(obj))]
         if not isinstance(obj, type):
             return [Body(key, reducers.function_state(obj))]
-        methods, others = {}, {}
+        methods: dict[str, Any] = {}
+        others: dict[str, Any] = {}
         for name, value in classes.body(obj).items():
             if name not in self._left_out.get(key, ()):
                 (methods if isinstance(value, _METHOD_TYPES) else others)[name] = value
@@ -349,7 +354,11 @@ class Saver:
         if kind in _ATOMS or kind.__name__ in _COMMON or kind is Body:
             return False
         if isinstance(obj, (type, types.FunctionType)):
-            return self.ledger.node_key(obj) is None and not reducers.by_reference(obj) and not reducers.is_builtin(obj)
+            return (
+                self.ledger.node_key(obj) is None
+                and not reducers.by_reference(obj)
+                and not reducers.is_builtin(obj)
+            )
         if isinstance(obj, types.CellType):
             return self.ledger.node_key(obj) is None
         if kind.__module__ in ("typing", "enum") or isinstance(kind, reducers.EnumType):
@@ -360,7 +369,7 @@ class Saver:
         """Write a part's bytes where they belong and give its record (JSON), without its digest for live parts."""
         roots = sorted(part.roots)
         key = f"u:{roots[0]}" if roots else f"n:{min(part.nodes)}"
-        found = {
+        found: dict[str, Any] = {
             "key": key,
             "roots": roots,
             "nodes": sorted(part.nodes),
@@ -408,16 +417,28 @@ def plain_value(value: Any) -> bool:
 def stamp_of(objects: Iterable[Any]) -> Any:
     """A value that is equal as long as these nodes cannot have changed; None where only pickling tells.
 
-    A plain function has no other insides than these; what its defaults hold must not be able to change either.
+    A plain function has no other insides than these, and a plain class none but plain functions and atoms.
     """
+    stamps = [_class_stamp(obj) if isinstance(obj, type) else _function_stamp(obj) for obj in objects]
+    return tuple(stamps) if stamps and None not in stamps else None
+
+
+def _function_stamp(obj: Any) -> Any:
+    if type(obj) is not types.FunctionType or obj.__closure__ or obj.__dict__ or obj.__kwdefaults__:
+        return None
+    if obj.__annotations__ or any(type(value) not in _ATOMS for value in obj.__defaults__ or ()):
+        return None
+    return obj.__code__, obj.__defaults__, obj.__qualname__, obj.__doc__
+
+
+def _class_stamp(obj: type) -> Any:
     stamps = []
-    for obj in objects:
-        if type(obj) is not types.FunctionType or obj.__closure__ or obj.__dict__ or obj.__kwdefaults__:
+    for name, value in classes.body(obj).items():
+        stamp = (type(value), value) if type(value) in _ATOMS else _function_stamp(value)
+        if stamp is None:
             return None
-        if obj.__annotations__ or any(type(value) not in _ATOMS for value in obj.__defaults__ or ()):
-            return None
-        stamps.append((obj.__code__, obj.__defaults__, obj.__qualname__, obj.__doc__))
-    return tuple(stamps) or None
+        stamps.append((name, stamp))
+    return tuple(stamps)
 
 
 class _CPickler(pickle.Pickler):

@@ -88,6 +88,7 @@ class Helper:
             return
         self.plain.install()
         display.keep_order(self.kernel)
+        display.lenient_bundles(shell)
         shell.compile.get_code_name = _code_name
         actions: dict[str, Any] = {"matplotlib.backend_bases": display.show_figures}
         for name in self.environment.libraries():
@@ -136,11 +137,16 @@ class Helper:
             report = {"fault": "".join(traceback.format_exception(error))}
         finally:
             signal.signal(signal.SIGINT, interrupt)
-        self.shell.payload_manager.write_payload({"source": PAYLOAD, "report": json.dumps(report)}, single=False)
+        self.shell.payload_manager.write_payload(
+            {"source": PAYLOAD, "report": json.dumps(report)}, single=False
+        )
 
     def _report(self, result: Any) -> Reply:
         orders = (self.kernel.get_parent("shell") or {}).get("metadata", {}).get("bridge", {})
         error = result is None or not result.success
+        if not error and getattr(self.shell, "_last_traceback_during_displayhook", False):
+            # ipykernel 7 fails a cell whose value could not be shown; the cell itself went well.
+            self.shell._last_traceback_during_displayhook = False
         if self.options.get("door") == "rest":
             display.figures_at_cell_end(error)
             self.plain.hide()
@@ -179,7 +185,7 @@ class Helper:
         if self.leftovers.threads():
             touched = None  # a thread may have changed anything
         rebound &= values.keys()
-        if error and not orders.get("keep_on_error") or orders.get("discard"):
+        if (error and not orders.get("keep_on_error")) or orders.get("discard"):
             reply["dirty"] = self.snapshots.dirty(values, rebound, touched)
             return reply
         nonce = str(orders.get("nonce", "0"))
@@ -287,7 +293,9 @@ class Helper:
         """Bring back what imports depend on, before anything is imported."""
         values, _ = self.snapshots.load([source for source in sources if self._is_early(source)])
         roots.update(values)
-        return self.environment.put({k: v for k, v in roots.items() if k in self.environment.early_roots}, early=True)
+        return self.environment.put(
+            {k: v for k, v in roots.items() if k in self.environment.early_roots}, early=True
+        )
 
     def _reorder(self, order: list[str]) -> None:
         """Give the names the order that they had."""
@@ -325,7 +333,9 @@ class Helper:
         folder, kernel_id = self.snapshots.folder, self.options["kernel_id"]
         self.aliases = {
             alias: inspection.StateView(
-                inspection.Aliased(alias, inspection.Scratch(folder, kernel_id), self._sources(records, buffers))
+                inspection.Aliased(
+                    alias, inspection.Scratch(folder, kernel_id), self._sources(records, buffers)
+                )
             )
             for alias, records in request["aliases"].items()
         }

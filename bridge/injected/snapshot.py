@@ -55,10 +55,13 @@ class Snapshots:
             ledger.remove(key)
         for record in records:
             nodes = tuple(key for part in finished for key in part.nodes if key in record["nodes"])
-            unit = Unit(record["key"], tuple(record["roots"]), nodes, frozenset(record["refs"]), record["digest"])
+            unit = Unit(
+                record["key"], tuple(record["roots"]), nodes, frozenset(record["refs"]), record["digest"]
+            )
             unit.stamp = stamp_of(ledger.nodes[key] for key in nodes) if nodes else None
             unit.live = record["engine"] == "live"
             ledger.add(unit)
+        _leave_no_trace(ledger)
         removed = (before.keys() - {record["key"] for record in records}) | self._sweep()
         changed = [
             record
@@ -104,14 +107,18 @@ class Snapshots:
         if unit.live:
             return False
         if unit.nodes:
-            if unit.stamp is None or any(self.scope.get(root) is None for root in unit.roots if is_name(root)):
+            if unit.stamp is None or any(
+                self.scope.get(root) is None for root in unit.roots if is_name(root)
+            ):
                 return False
             return bool(stamp_of(self.ledger.nodes[key] for key in unit.nodes) == unit.stamp)
         if len(unit.roots) != 1 or not is_name(unit.roots[0]):
             return not unit.roots or unit.roots[0].startswith((ENVIRONMENT, PATCH))
         return plain_value(self.scope.get(unit.roots[0]))
 
-    def _parts(self, saver: Saver, affected: set[str], values: dict[str, Any], rebound: set[str]) -> list[Part]:
+    def _parts(
+        self, saver: Saver, affected: set[str], values: dict[str, Any], rebound: set[str]
+    ) -> list[Part]:
         """What is to be pickled: affected units without what was replaced, and each replaced root by itself."""
         ledger = self.ledger
         parts: list[Part] = []
@@ -202,7 +209,7 @@ class Snapshots:
 
     def drop(self, keys: list[str]) -> set[str]:
         """Let go of these units (live values are kept aside); gives the roots that they bound."""
-        roots = set()
+        roots: set[str] = set()
         for key in keys:
             unit = self.ledger.units.get(key)
             if unit is None:
@@ -219,17 +226,27 @@ class Snapshots:
         stored = [source for source in sources if source.record["engine"] != "live"]
         loader = Loader(self.ledger, self.scope, self.folder)
         loader.load(stored)
-        values, failed = dict(loader.values), list(loader.failed)
+        values: dict[str, Any] = dict(loader.values)
+        failed: list[dict[str, Any]] = list(loader.failed)
         for source in sources:
             record = source.record
             if record["engine"] != "live":
                 continue
             kept = self.live.give(record["digest"])
             if kept is None:
-                failed += [{"name": root, "reason": record["reason"], "live": record} for root in record["roots"]]
+                failed += [
+                    {"name": root, "reason": record["reason"], "live": record} for root in record["roots"]
+                ]
             else:
                 values.update(kept)
                 self._live_values[record["digest"]] = kept
             unit = Unit(record["key"], tuple(record["roots"]), (), frozenset(), record["digest"], live=True)
             self.ledger.add(unit)
         return values, failed
+
+
+def _leave_no_trace(ledger: Ledger) -> None:
+    """Take out of the notebook's classes what pickling notes there for itself (`copyreg._slotnames`)."""
+    for obj in ledger.nodes.values():
+        if isinstance(obj, type) and "__slotnames__" in obj.__dict__:
+            type.__delattr__(obj, "__slotnames__")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import types
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +38,11 @@ _NUMBER = About(text=set())
 class Lookup:
     """Remembers for one cell what hangs on the names that its code can load."""
 
-    def __init__(self, reached: reach.Reach, namespace: dict[str, Any]) -> None:
+    def __init__(
+        self, reached: reach.Reach, namespace: dict[str, Any], found: Callable[[types.CodeType], None]
+    ) -> None:
+        """`found` is called with each code object of a notebook function that was found."""
+        self._found = found
         self._reach = reached
         self._namespace = namespace
         self._names: dict[str, About] = {}
@@ -89,6 +94,8 @@ class Lookup:
         if not functions:
             return _PLAIN
         found = self._reach.value(value)
+        for code in found.objects:
+            self._found(code)
         return About(found.codes, found.hidden, found.namespace)
 
     def _runs_text(self, value: Any) -> bool:
@@ -122,7 +129,7 @@ def _collect(unit: Unit, names: set[str], codes: list[types.CodeType]) -> None:
         if isinstance(node, Unit):
             _collect(node, names, codes)
         elif isinstance(node, tuple) and node:
-            if node[0] == "read":
+            if node[0] in ("read", "see"):
                 names.add(node[1])
             elif node[0] == "alias":
                 names.add(node[2])
@@ -143,6 +150,7 @@ class Spread:
         self._lookup = lookup
         self._hidden = hidden
         self._binds: set[str] = set()  # by functions
+        self.hid = False  # functions that were not found may have run
         self.lent: set[types.CodeType] = set()  # functions that a library may call from now on
 
     def run(self) -> None:
@@ -175,6 +183,7 @@ class Spread:
         codes = set(self._judge.parked.get(name, ())) | about.codes
         if about.unsafe or (about.hidden and self._hidden is None):
             self._judge.uncertain = True
+        self.hid = self.hid or about.hidden
         if about.hidden and self._hidden is not None:
             codes |= self._hidden
         return codes
@@ -183,7 +192,7 @@ class Spread:
         judge = self._judge
         summary = reach.code_of(code)
         for name in summary.reads | summary.texts:
-            judge.load(name, killed)
+            judge.load(name, killed, unseen=name in summary.texts)
             _fewer(names, name, judge.roots[name])
         judge.binds |= summary.binds
         self._binds |= summary.binds
@@ -198,10 +207,10 @@ class Spread:
         judge = self._judge
         for name, value in list(judge.after.items()):
             if isinstance(value, (type, types.FunctionType)) and value.__module__ == "__main__":
-                judge.load(name, killed)
+                judge.load(name, killed, unseen=True)
                 _fewer(names, name, judge.roots[name])
         for name in judge.before - judge.after.keys():
-            judge.load(name, killed)
+            judge.load(name, killed, unseen=True)
 
 
 def _fewer(known: dict[Any, Killed], key: Any, killed: Killed) -> bool:

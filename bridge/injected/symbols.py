@@ -34,6 +34,7 @@ from .marks import Edits
 from .own import Own
 from .spread import Lookup, Spread
 from .units import AWAIT, Unit, inner_codes
+from .watch import Watch
 
 
 @dataclass(slots=True)
@@ -68,6 +69,8 @@ class Plan:
         self.main: int | None = None  # the group of the cell's own statements
         self.units: list[Unit] = []
         self.elsewhere: set[types.CodeType] = set()  # notebook code that others than the cell may run
+        self.watched = False  # the interpreter reports what runs
+        self.compiled: list[types.CodeType] = []  # top-level code, kept so that its identity stays its own
         self.problem: str | None = None
 
 
@@ -105,6 +108,7 @@ class Tracker:
         self._shell = shell
         self._source = _Source(shell)
         self._reach = reaching.Reach(shell.user_ns)
+        self._watch = Watch(shell.user_ns)
         self._plans: list[Plan] = []  # a cell may run others
         self._cache: dict[str, list[Unit]] = {}
         # Code of all functions made in this kernel: what a function that cannot be seen may be.
@@ -148,6 +152,7 @@ class Tracker:
         """Takes the hook out of the shell's compiler."""
         if self._compiler_class is not None and getattr(type(self._shell.compile), "_bridge_hook", False):
             self._shell.compile.__class__ = self._compiler_class
+        self._watch.close()
         self._compiler_class = None
 
     @property
@@ -165,6 +170,8 @@ class Tracker:
         unit.group = id(frame)
         unit.foreign = filename == "<magic-timeit>"
         self._note(unit)
+        self._watch.arm(code)
+        self._plans[0].compiled.append(code)
         return code
 
     def _note(self, unit: Unit) -> None:
@@ -199,8 +206,10 @@ class Tracker:
 
     def begin(self, raw_cell: str, transformed: str | None) -> Plan:
         """Starts to watch a cell. `transformed`: its Python text or None; unused with the hook."""
-        lookup = Lookup(self._reach, self._shell.user_ns)
+        lookup = Lookup(self._reach, self._shell.user_ns, self._watch.arm)
         plan = Plan(self._shell, None if self._hooked else transformed, lookup)
+        if self._hooked and not self._plans:
+            plan.watched = self._watch.start(plan.before)
         self._plans.append(plan)
         if self._known or self._strangers:
             plan.elsewhere = self._elsewhere()
@@ -212,6 +221,8 @@ class Tracker:
 
     def end(self, plan: Plan, error: bool) -> Symbols:
         """What the cell did. Cells begun inside it and never ended are ended with it."""
+        if plan.watched:
+            self._watch.stop()
         if plan in self._plans:
             del self._plans[self._plans.index(plan) :]
         try:
@@ -268,11 +279,22 @@ class Tracker:
         if judge.uncertain or plan.problem:
             self._strangers = True  # what an `exec` made is not known
             return self._everything(plan, judge)
+        touched = judge.reads | judge.roots.keys()
+        if self._is_whole(plan, spread):
+            judge.reads &= self._watch.reads | judge.unseen
+            judge.binds &= self._watch.stores | judge.unseen
+            touched &= self._watch.loads | judge.unseen
         accessed = sorted(name for name in judge.reads if name in plan.before and name not in plan.own)
         modified, deleted = self._changes(plan, judge)
-        touched = {name for name in judge.reads | judge.roots.keys() if name in plan.before}
+        touched &= plan.before.keys()
         touched.update(modified)
         return Symbols(accessed, modified, deleted, True, touched)
+
+    def _is_whole(self, plan: Plan, spread: Spread) -> bool:
+        """Whether all notebook code that can have run was watched."""
+        if not plan.watched or spread.hid or plan.elsewhere or self._elsewhere():
+            return False
+        return bool(plan.compiled) and all(id(code) in self._watch.ran for code in plan.compiled)
 
     def _everything(self, plan: Plan, judge: Judge | None) -> Symbols:
         modified, deleted = self._changes(plan, judge)

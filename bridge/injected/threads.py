@@ -10,7 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-_SIGNALS = [number for name in ("SIGTERM", "SIGALRM", "SIGUSR1", "SIGUSR2") if (number := getattr(signal, name, None))]
+_SIGNALS = [
+    number for name in ("SIGTERM", "SIGALRM", "SIGUSR1", "SIGUSR2") if (number := getattr(signal, name, None))
+]
 
 
 class Leftovers:
@@ -26,7 +28,8 @@ class Leftovers:
         return [
             thread
             for thread in threading.enumerate()
-            if thread.ident not in self._own_threads and type(thread).__module__.split(".")[0] not in ("ipykernel", "zmq")
+            if thread.ident not in self._own_threads
+            and type(thread).__module__.split(".")[0] not in ("ipykernel", "zmq")
             and not thread.name.startswith(("IPython", "pydevd"))
         ]
 
@@ -53,11 +56,13 @@ class Leftovers:
         headers = self._headers_of
         for stream in (sys.stdout, sys.stderr):
             kind: Any = type(stream)
-            if kind.__module__ != "ipykernel.iostream" or not isinstance(getattr(kind, "parent_header", None), property):
+            if kind.__module__ != "ipykernel.iostream" or not isinstance(
+                getattr(kind, "parent_header", None), property
+            ):
                 continue  # ipykernel 6.29 asks by itself
             general = kind.parent_header
 
-            class ByThread(kind):  # type: ignore[misc, valid-type]
+            class ByThread(kind):  # type: ignore[misc]
                 @property
                 def parent_header(self, general: property = general) -> Any:
                     return headers().get(threading.get_ident()) or general.fget(self)  # type: ignore[misc]
