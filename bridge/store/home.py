@@ -89,9 +89,8 @@ class Home:
 def _make_folders(path: Path) -> None:
     is_new = not path.exists() or not any(path.iterdir()) or (path / "states.sqlite").exists()
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if (
-        is_new and path.stat().st_mode & 0o077
-    ):  # a folder of somebody's own with other things in it stays as it is
+    # A folder of somebody's own with other things in it keeps its mode.
+    if is_new and path.stat().st_mode & 0o077:
         path.chmod(0o700)
     for name in ("blobs", "logs", "sessions", "locks"):
         (path / name).mkdir(mode=0o700, exist_ok=True)

@@ -188,12 +188,16 @@ class Sweeper:
 
     def _shrink(self) -> None:
         """Give free pages of the database back to the disk, a few at a time: writers get their turns."""
-        while True:  # ends: each turn takes pages off the list, or there were none
-            with self._database.read() as connection:
-                free = connection.execute("PRAGMA freelist_count").fetchone()[0]
-            if free <= _VACUUM_PAGES:  # as many are kept for what comes next
-                return
+        free = self._free_pages()
+        while free > _VACUUM_PAGES:  # as many are kept for what comes next
             self._database.pragma(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
+            before, free = free, self._free_pages()
+            if free >= before:  # writers free more than this takes: the next sweep goes on
+                return
+
+    def _free_pages(self) -> int:
+        with self._database.read() as connection:
+            return int(connection.execute("PRAGMA freelist_count").fetchone()[0])
 
 
 def _pinned(connection: sqlite3.Connection) -> set[int]:

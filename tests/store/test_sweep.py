@@ -12,6 +12,7 @@ import pytest
 
 from bridge.errors import StateNotFound, StoreError
 from bridge.store import sweep
+from bridge.store.contents import read_epoch
 from bridge.store.housekeeping import Housekeeper
 from bridge.store.store import Store
 from tests.store.support import opened, put, unit, worker
@@ -205,6 +206,33 @@ def test_what_this_store_freed_is_stored_anew(path: Path) -> None:
         assert [*found.manifest.units.values()] == units
 
 
+def test_rows_freed_a_moment_ago_are_not_taken_from_their_state(path: Path) -> None:
+    """Right after a sweep the freed state itself may still be remembered, as the parent of the next."""
+    with opened(path) as store:
+        units = [unit(f"k{index}") for index in range(200)]
+        state = put(store, "w", "s", *units)
+        store.delete("w", "s")
+        store._sweeper.collect(0, None)
+        put(store, "w", "t", *units, parent=state.id)
+        assert counts(store, "units") == [200]
+
+
+def test_rows_read_before_another_store_freed_them_are_not_remembered(path: Path) -> None:
+    """A read that began before the freeing ends after this store has heard of it."""
+    with opened(path) as writer:
+        put(writer, "w", "s", unit("x"))
+    with opened(path) as store, opened(path) as other:
+        with store._database.long_read() as connection:
+            epoch = read_epoch(connection)
+            rows = [row for (row,) in connection.execute("SELECT id FROM units")]
+            other.delete("w", "s")
+            other._sweeper.collect(0, None)
+            put(store, "w", "hears of it")
+            units = store._contents.load_units(connection, rows, epoch)
+        put(store, "w", "t", *units.values())
+        assert counts(store, "units") == [1]
+
+
 def test_what_is_stored_or_pinned_during_a_sweep_is_spared(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,6 +285,21 @@ def test_strays_go_when_asked_for(store: Store) -> None:
     assert set(store.blobs.list()) == {needed, young}
     store.collect(grace=0, strays=0)
     assert set(store.blobs.list()) == {needed}
+
+
+def test_a_stray_that_a_state_needs_at_the_last_moment_stays(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = blob(store, b"stray", age=5000)
+    tidy = store.blobs.tidy
+
+    def tidy_and_be_late(older_than: float, now: float) -> int:
+        put(store, "w", "s", unit("x", None, (address,)))
+        return tidy(older_than, now)
+
+    monkeypatch.setattr(store.blobs, "tidy", tidy_and_be_late)  # comes after the look at the files
+    assert store.collect(strays=3600) == 0
+    assert store.blobs.get(address) == b"stray"
 
 
 def test_cells_that_no_state_came_to_need_go_in_time(store: Store) -> None:
