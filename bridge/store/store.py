@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 _STATES_REMEMBERED = 128
 _STATES_ALWAYS_REMEMBERED = 4
 _BYTES_REMEMBERED = 256_000_000
-_LONG_LOG = 4_000_000  # bytes of write-ahead log that call for a checkpoint
+_LONG_LOG = 16_000_000  # bytes of write-ahead log that call for a checkpoint
 _STRAYS_AGE = 3600.0
 
 
@@ -68,8 +68,14 @@ class Store:
         self._lock = threading.Lock()
         self._states: OrderedDict[int, State] = OrderedDict()
         self._log_path = f"{home.database_path}-wal"
+        try:
+            is_work_left = self._sweeper.has_work()
+        except BaseException:
+            self._database.close()
+            self._owner.close()
+            raise
         self._housekeeper = Housekeeper(self._sweep_in_background, self._database.checkpoint)
-        if self._sweeper.has_work():
+        if is_work_left:
             self._housekeeper.garbage()
 
     # -- workspaces
