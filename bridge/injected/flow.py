@@ -189,7 +189,11 @@ class Builder:
         return self.value(node)
 
     def _if(self, node: ast.If) -> Node:
-        test = None if isinstance(node.test, ast.Compare) and words.is_main_guard(node.test) else self.value(node.test)
+        test = (
+            None
+            if isinstance(node.test, ast.Compare) and words.is_main_guard(node.test)
+            else self.value(node.test)
+        )
         arms = [(self._mark(node.body), self.body(node.body, branch=True))]
         if node.orelse:
             arms.append((self._mark(node.orelse), self.body(node.orelse, branch=True)))
