@@ -498,4 +498,5 @@ class Kernel:
 
 def cell_file(code: str) -> str:
     """The file name of a cell's code objects: the same for the same text, as the helper names it."""
-    return f"<cell {hashlib.sha1(code.encode('utf-8', 'surrogatepass'), usedforsecurity=False).hexdigest()[:12]}>"
+    digest = hashlib.sha1(code.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+    return f"/tmp/ipykernel_0/{int(digest[:12], 16)}.py"

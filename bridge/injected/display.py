@@ -92,6 +92,21 @@ def polars_defaults(options: dict[str, int]) -> Callable[[ModuleType], None]:
     return apply
 
 
+def numpy_floats(shell: Any) -> Callable[[ModuleType], None]:
+    """Has `%precision` reach NumPy's floats whenever NumPy is loaded.
+
+    IPython does that only where NumPy was there before the first value was shown; a pool's kernels would differ.
+    """
+
+    def apply(numpy: ModuleType) -> None:
+        formatter = shell.display_formatter.formatters["text/plain"]
+        printers = formatter._trait_values.get("type_printers")
+        if printers is not None:
+            printers.setdefault(numpy.float64, lambda obj, p, cycle: p.text(formatter.float_format % obj))
+
+    return apply
+
+
 def show_figures(backend_bases: ModuleType) -> None:
     """Makes `show()` of a backend without a window paint the open figures into the cell's output."""
 

@@ -7,6 +7,10 @@ here imports one.
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import copy
+import importlib
 import logging
 import os
 import random
@@ -130,30 +134,44 @@ class _Environ(Item):
 
 
 class _Modules(Item):
-    """Which modules are imported: `xml.dom` reached by attribute needs its own import again."""
+    """Which modules the cells of this line imported: `xml.dom` reached by attribute needs its own import again.
+
+    A kernel that ran other lines has more modules loaded; those count only when a cell of this line names them.
+    """
 
     early = True
 
     def __init__(self) -> None:
         super().__init__("modules")
         self._start = frozenset(sys.modules)
+        self._known = set(sys.modules)
+        self._line: list[str] = []
+        self._named: list[str] = []
         self.failed: list[dict[str, str]] = []
 
+    def expect(self, code: str) -> None:
+        """Note, before a cell runs, the modules that its import statements name."""
+        self._named = _named_modules(code) if "import" in code else []
+
     def get(self) -> list[str]:
-        return [
-            name
-            for name, module in list(sys.modules.items())
-            if name not in self._start
-            and module is not None
-            and not name.startswith(("_bridge_kernel", "__mp_"))
-        ]
+        return list(self._line)
 
     def probe(self) -> Any:
-        return len(sys.modules)
+        found = [name for name in self._named if name in sys.modules]
+        self._named = []
+        if len(sys.modules) != len(self._known):
+            found += [name for name in list(sys.modules) if name not in self._known]
+            self._known = set(sys.modules)
+        known = self._start.union(self._line) if found else ()
+        self._line += [
+            name
+            for name in dict.fromkeys(found)
+            if name not in known and not name.startswith(("_bridge_kernel", "__mp_")) and name != "__main__"
+        ]
+        return len(self._line)
 
     def put(self, value: list[str]) -> None:
-        import importlib
-
+        self._line = list(value)
         self.failed = []
         for name in value:
             parent, _, _ = name.rpartition(".")
@@ -167,6 +185,26 @@ class _Modules(Item):
             ) as error:  # an import may fail in any way; the rest of the state does not depend on it
                 if "." not in name:
                     self.failed.append({"name": name, "reason": failures.explain(error)})
+        self._known = set(sys.modules)
+
+
+def _named_modules(code: str) -> list[str]:
+    """The modules that a cell's import statements may load, packages before what is in them."""
+    try:
+        tree = ast.parse(code)
+    except SyntaxError:
+        return []  # a cell with magics: what it loads is seen, unless it is loaded already
+    paths = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            paths += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            paths += [f"{node.module}.{alias.name}" for alias in node.names]
+    names: dict[str, None] = {}
+    for path in paths:
+        parts = path.split(".")
+        names.update(dict.fromkeys(".".join(parts[:count]) for count in range(1, len(parts) + 1)))
+    return list(names)
 
 
 def _sys_path(value: list[str]) -> None:
@@ -348,10 +386,89 @@ def _torch_put(value: bytes) -> None:
     torch.set_rng_state(torch.frombuffer(bytearray(value), dtype=torch.uint8))
 
 
+class _Formatter(Item):
+    """How IPython writes values as text: `%precision`, `%pprint` and the like."""
+
+    _SETTINGS = (
+        "float_precision",
+        "float_format",
+        "pprint",
+        "max_width",
+        "max_seq_length",
+        "newline",
+        "verbose",
+    )
+
+    def __init__(self, shell: Any) -> None:
+        super().__init__("ipython.formatter")
+        self._formatter = shell.display_formatter.formatters["text/plain"]
+
+    def get(self) -> dict[str, Any]:
+        return {name: getattr(self._formatter, name) for name in self._SETTINGS}
+
+    def put(self, value: dict[str, Any]) -> None:
+        for name in self._SETTINGS:
+            if name in value and getattr(self._formatter, name) != value[name]:
+                setattr(self._formatter, name, value[name])
+
+
+class _Printers(Item):
+    """The display functions that cells registered for types, by MIME type."""
+
+    def __init__(self, shell: Any) -> None:
+        super().__init__("ipython.printers")
+        self._shell = shell
+        self._formatters = shell.display_formatter.formatters
+
+    def get(self) -> dict[str, list[tuple[Any, Any]]]:
+        scope = self._shell.user_ns
+        found = {}
+        for mime, formatter in self._formatters.items():
+            own = [
+                (kind, printer)
+                # Not `type_printers`: what its default holds depends on when it is first asked for.
+                for kind, printer in formatter._trait_values.get("type_printers", {}).items()
+                if getattr(printer, "__globals__", None) is scope
+            ]
+            if own:
+                found[mime] = own
+        return found
+
+    def put(self, value: dict[str, list[tuple[Any, Any]]]) -> None:
+        for mime, own in self.get().items():
+            for kind, _ in own:
+                self._formatters[mime].type_printers.pop(kind, None)
+        for mime, own in value.items():
+            self._formatters[mime].type_printers.update(own)
+
+
+class _Inline(Item):
+    """The settings of the inline backend: `%config InlineBackend.figure_formats = ['svg']`."""
+
+    library = "matplotlib_inline.backend_inline"
+    _SETTINGS = ("figure_formats", "print_figure_kwargs", "rc", "close_figures")
+
+    def __init__(self) -> None:
+        super().__init__("inline")
+
+    def _config(self) -> Any:
+        return _module("matplotlib_inline.config").InlineBackend.instance()
+
+    def get(self) -> dict[str, Any]:
+        config = self._config()
+        return {name: copy.copy(getattr(config, name)) for name in self._SETTINGS}
+
+    def put(self, value: dict[str, Any]) -> None:
+        config = self._config()
+        for name, setting in value.items():
+            if getattr(config, name) != setting:
+                setattr(config, name, setting)
+
+
 class Environment:
     """All items of one kernel, and which of them changed since the last snapshot."""
 
-    def __init__(self) -> None:
+    def __init__(self, shell: Any) -> None:
         self.modules = _Modules()
         self.pandas = _PandasOptions()
         self.items: list[Item] = [
@@ -363,11 +480,14 @@ class Environment:
             _Simple("random", random.getstate, random.setstate),
             _NumpyRandom(),
             _Simple("torch.random", _torch_get, _torch_put, library="torch.random"),
+            _Formatter(shell),
+            _Printers(shell),
             _Simple(
                 "numpy.print", lambda: _module("numpy").get_printoptions(), _numpy_print, library="numpy"
             ),
             _Simple("numpy.errors", lambda: _module("numpy").geterr(), _numpy_errors, library="numpy"),
             _RcParams(),
+            _Inline(),
             self.pandas,
             _Decimal(
                 "decimal", _decimal_get, lambda value: _module("decimal").setcontext(value), library="decimal"
@@ -379,6 +499,10 @@ class Environment:
         for item in self.items:
             if item.loaded():
                 self._start(item)
+
+    def expect(self, code: str) -> None:
+        """A cell of that code is about to run."""
+        self.modules.expect(code)
 
     def libraries(self) -> set[str]:
         """The modules whose loading `library_loaded` wants to hear of."""
@@ -446,7 +570,12 @@ class Environment:
         """Bring these values back, and every other item to its start; the failures are named."""
         failed = []
         for item in self.items:
-            if item.early is not early or not item.loaded():
+            if item.early is not early:
+                continue
+            if not item.loaded() and item.root in values and item.library is not None:
+                with contextlib.suppress(ImportError):  # a kernel without the library has no use for its item
+                    importlib.import_module(item.library)
+            if not item.loaded():
                 continue
             value = values.get(item.root, item.baseline)
             if value is _MISSING:

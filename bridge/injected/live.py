@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import pickle
 import types
 from typing import Any
 
@@ -37,6 +38,11 @@ class LiveValues:
         self._positions[made] = place
         return made
 
+    def unmoved(self, token: str, values: dict[str, Any]) -> bool:
+        """Whether a value is known to stand where it stood when it was given that token."""
+        places = [position(value) for value in values.values()]
+        return None not in places and places == [self._positions.get(token)]
+
     def keep(self, token: str, values: dict[str, Any]) -> None:
         """Hold on to a value that the namespace is about to lose."""
         self._kept[token] = values
@@ -53,12 +59,11 @@ class LiveValues:
 def position(value: Any) -> Any:
     """Something equal as long as nobody moved the value; None where any touch may have changed it."""
     if isinstance(value, types.GeneratorType):
-        frame = value.gi_frame
-        return ("generator", frame.f_lasti if frame is not None else None)
+        return _frame_position(value.gi_frame)
     if isinstance(value, types.CoroutineType):
-        return ("coroutine", value.cr_frame.f_lasti if value.cr_frame is not None else None)
+        return _frame_position(value.cr_frame)
     if isinstance(value, types.AsyncGeneratorType):
-        return ("generator", value.ag_frame.f_lasti if value.ag_frame is not None else None)
+        return _frame_position(value.ag_frame)
     if isinstance(value, io.IOBase):
         if value.closed:
             return ("closed",)
@@ -71,3 +76,18 @@ def position(value: Any) -> Any:
     if type(value).__module__ == "__main__":
         return None
     return ("object",)
+
+
+def _frame_position(frame: types.FrameType | None) -> Any:
+    """Where a suspended frame stands: its instruction and its variables, as far as these can be told."""
+    if frame is None:
+        return ("finished",)
+    if any(type(value) not in _TOLD for value in frame.f_locals.values()):
+        return None
+    return ("frame", frame.f_lasti, pickle.dumps(frame.f_locals))
+
+
+# Small values whose pickle says all of them, iterators' positions included.
+_TOLD = frozenset(
+    {type(None), bool, int, float, str, bytes, range, type(iter(range(0))), type(iter(())), type(iter([]))}
+)

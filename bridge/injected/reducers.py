@@ -7,6 +7,8 @@ built-in types, so its common path is one dict lookup. What it leaves alone (Not
 from __future__ import annotations
 
 import _thread
+import copyreg
+import ctypes
 import enum
 import functools
 import gc
@@ -129,12 +131,17 @@ def _reduce_singleton(saving: Saving, obj: Any) -> Reduced:
 
 
 def _reduce_checked(saving: Saving, obj: Any) -> Reduced:
-    """An instance whose class says itself how it is saved: refused when it would come back as something else."""
+    """An instance whose class says itself how it is saved, unless it would come back as something else.
+
+    Then it is taken apart as if its class had said nothing.
+    """
     reduced = obj.__reduce_ex__(5)
     maker = reduced[0] if isinstance(reduced, tuple) else None
-    if isinstance(maker, type) and not issubclass(maker, type(obj)):
+    if not isinstance(maker, type) or issubclass(maker, type(obj)):
+        return reduced
+    if not type(obj).__mro__[-2].__flags__ & (1 << 9):
         raise Unsaveable(f"its __reduce__ would bring back a {maker.__name__}, not a {type(obj).__name__}")
-    return reduced
+    return copyreg.__newobj__, (type(obj),), getattr(obj, "__dict__", None)  # type: ignore[attr-defined]
 
 
 def _reduce_class(saving: Saving, obj: type) -> Reduced:
@@ -340,13 +347,36 @@ def _cache_entries(wrapper: Any, maxsize: int | None, function: Any) -> list[tup
         return None
     if maxsize is None:
         return list(cache.items())
-    entries = []
-    for key, link in cache.items():
-        if type(key) is tuple and any(type(part) is object for part in key):
-            return None  # keyword arguments: the mark between them is private to functools
-        results = [held for held in gc.get_referents(link) if held is not key]
-        entries.append((key, results[0] if results else None))
-    return entries
+    entries = _linked_entries({id(link): key for key, link in cache.items()})
+    # Keyword arguments stand behind a mark that is private to functools.
+    marked = any(type(part) is object for key in cache if type(key) is tuple for part in key)
+    return None if marked else entries
+
+
+def _linked_entries(links: dict[int, Any]) -> list[tuple[Any, Any]] | None:
+    """The keys and results of a bounded cache in the order of their use; `links` are its links' addresses and keys.
+
+    The links are opaque to Python: their layout is `lru_list_elem` of CPython's _functoolsmodule.c (prev, next, hash,
+    key, result after the object's head). None where that does not prove right.
+    """
+    word = ctypes.sizeof(ctypes.c_void_p)
+
+    def word_of(address: int, number: int) -> int:
+        return int(ctypes.c_void_p.from_address(address + object.__basicsize__ + number * word).value or 0)
+
+    if sys.implementation.name != "cpython" or any(word_of(at, 3) != id(key) for at, key in links.items()):
+        return None
+    first = next(iter(links))
+    for _ in links:
+        before = word_of(first, 0)
+        if before not in links:
+            break
+        first = before
+    entries: list[tuple[Any, Any]] = []
+    while first in links and len(entries) < len(links):
+        entries.append((links[first], ctypes.cast(word_of(first, 4), ctypes.py_object).value))
+        first = word_of(first, 1)
+    return entries if len(entries) == len(links) else None
 
 
 def _reduce_typevar(saving: Saving, obj: Any) -> Reduced:

@@ -48,7 +48,7 @@ class Helper:
         self.kernel = shell.kernel
         self.options = options
         self._baseline = dict(shell.user_ns)
-        self.environment = Environment()
+        self.environment = Environment(shell)
         self.patches = Patches(shell.user_ns)
         self.leftovers = threads.Leftovers()
         self.plain = PlainNamespace(shell)
@@ -93,13 +93,17 @@ class Helper:
         actions: dict[str, Any] = {"matplotlib.backend_bases": display.show_figures}
         for name in self.environment.libraries():
             actions[name] = lambda module, name=name: self.environment.library_loaded(name)
-        pandas, polars = display.pandas_defaults(options), display.polars_defaults(options)
+        pandas, floats = display.pandas_defaults(options), display.numpy_floats(shell)
 
         def pandas_loaded(module: Any) -> None:
             pandas(module)
             self.environment.library_loaded("pandas")
 
-        actions.update(pandas=pandas_loaded, polars=polars)
+        def numpy_loaded(module: Any) -> None:
+            floats(module)
+            self.environment.library_loaded("numpy")
+
+        actions.update(pandas=pandas_loaded, numpy=numpy_loaded, polars=display.polars_defaults(options))
         display.Watch(actions).install()
 
     # Around a cell.
@@ -125,6 +129,7 @@ class Helper:
         self.shell.user_ns.update(self.aliases)
         self._ids = {name: id(value) for name, value in self.shell.user_ns.items()}
         self.patches.expect(info.raw_cell)
+        self.environment.expect(info.raw_cell)
         self._plan = self.tracker.begin(info.raw_cell, getattr(info, "transformed_cell", None))
 
     def _after_cell(self, result: Any) -> None:
@@ -189,7 +194,8 @@ class Helper:
             reply["dirty"] = self.snapshots.dirty(values, rebound, touched)
             return reply
         nonce = str(orders.get("nonce", "0"))
-        taken = self.snapshots.take(values, rebound, touched, nonce, str(orders.get("state", "")))
+        read = set(symbols.accessed) if symbols.certain else set(values)
+        taken = self.snapshots.take(values, rebound, touched, read, nonce, str(orders.get("state", "")))
         reply.update(taken)
         reply["engine"] = saver.engine_name()
         reply["order"] = names if names != self._order else None
@@ -343,9 +349,12 @@ class Helper:
 
 
 def _code_name(raw_code: str, transformed: Any = None, number: Any = None) -> str:
-    """The file name of a cell: the same for the same text, in every kernel (`CachingCompiler.get_code_name`)."""
+    """The file name of a cell: the same for the same text, in every kernel (`CachingCompiler.get_code_name`).
+
+    It has the shape of ipykernel's own names, by which libraries that format tracebacks know a cell.
+    """
     digest = hashlib.sha1(raw_code.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
-    return f"<cell {digest[:12]}>"
+    return f"/tmp/ipykernel_0/{int(digest[:12], 16)}.py"
 
 
 def _why(lost: dict[str, Any]) -> str:

@@ -36,9 +36,17 @@ class Snapshots:
     # After a cell.
 
     def take(
-        self, values: dict[str, Any], rebound: set[str], touched: set[str] | None, nonce: str, made_in: str
+        self,
+        values: dict[str, Any],
+        rebound: set[str],
+        touched: set[str] | None,
+        read: set[str],
+        nonce: str,
+        made_in: str,
     ) -> dict[str, Any]:
-        """Save what may differ from what is held. `values` are all roots; `touched` None means any.
+        """Save what may differ from what is held. `values` are all roots; `touched` None means any of them.
+
+        `touched` are those whose value can have been reached in any way, `read` those that the cell read.
 
         Gives {"units": new records, "removed": keys, "problems": [...], "written": bytes}.
         """
@@ -52,6 +60,7 @@ class Snapshots:
         finished = saver.save(parts)
         records = [self._record(saver, part, before, made_in) for part in finished]
         for key in affected:
+            self._set_aside(before[key], values, read)
             ledger.remove(key)
         for record in records:
             nodes = tuple(key for part in finished for key in part.nodes if key in record["nodes"])
@@ -181,6 +190,14 @@ class Snapshots:
             "digest": token,
             "size": 0,
         }
+
+    def _set_aside(self, unit: Unit, values: dict[str, Any], read: set[str]) -> None:
+        """Keep a live value for the older state when its name alone has gone to another object."""
+        held = self._live_values.get(unit.digest) if unit.live else None
+        if held is None or all(values.get(root) is value for root, value in held.items()):
+            return
+        if not read.intersection(unit.roots) or self.live.unmoved(unit.digest, held):
+            self.live.keep(unit.digest, held)
 
     def _sweep(self) -> set[str]:
         """Forget the node units that nothing refers to any more; gives their keys."""
