@@ -6,6 +6,7 @@ which branches ran. Nodes are tuples, the first item names the kind:
 
     read name · bind name · says name text (binds a constant) · maybe name (may bind) · del name
     seq nodes · jump "exit"/"break"/"continue"
+    step mark node names        a statement, marked when it is over; these names it binds last of all
     opt mark node               an expression part that may be skipped (`b` in `a and b`)
     if arms exhaustive          arms are (mark, node)
     loop turns target body orelse endless · comp turns node
@@ -114,7 +115,7 @@ class Builder:
     def body(self, statements: list[ast.stmt], *, branch: bool = False) -> Node:
         """Statements in order. `branch`: they may be skipped, so what they bind in a class is not sure."""
         known = set(self._class.definite) if branch and self._class is not None else None
-        node = seq(*[self.statement(each) for each in statements])
+        node = seq(*[self._step(statements, each) for each in statements])
         if known is not None and self._class is not None:
             self._class.definite = known
         return node
@@ -122,6 +123,19 @@ class Builder:
     def expression(self, tree: ast.Expression) -> Node:
         """The tree of a text that is one expression."""
         return self.value(tree.body)
+
+    def top(self, statements: list[ast.stmt]) -> Node:
+        """The tree of a whole text."""
+        if len(statements) == 1 and self.edits is not None:
+            return ("step", Edits.done, self.statement(statements[0]), _targets(statements[0]))
+        return self.body(statements)
+
+    def _step(self, statements: list[ast.stmt], statement: ast.stmt) -> Node:
+        """One statement of a block, with a marker after it where it is known that it runs once."""
+        node = self.statement(statement)
+        if not self._live or self.edits is None or node == NOTHING or isinstance(statement, ast.Raise):
+            return node
+        return ("step", self.edits.after(statements, statement), node, _targets(statement))
 
     def _loop_body(self, statements: list[ast.stmt]) -> Node:
         live, self._live = self._live, False
@@ -483,6 +497,21 @@ def _chain(parts: list[Node]) -> Node | None:
     for _, mark, inner in reversed(parts):
         node = ("opt", mark, inner if node is None else seq(inner, node))
     return node
+
+
+def _targets(node: ast.stmt) -> tuple[str, ...]:
+    """Names that a statement binds at its very end, if that is all it binds."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return (node.name,)
+    if isinstance(node, ast.Assign):
+        targets: list[ast.expr] = node.targets
+    elif isinstance(node, (ast.AnnAssign, ast.AugAssign)):
+        targets = [node.target]
+    else:
+        return ()
+    names = tuple(each.id for each in targets if isinstance(each, ast.Name))
+    walrus = any(isinstance(each, ast.NamedExpr) for each in ast.walk(node))
+    return names if len(names) == len(targets) and not walrus else ()
 
 
 def _dotted_all(nodes: list[ast.expr]) -> tuple[str | None, ...]:

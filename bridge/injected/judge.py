@@ -168,6 +168,16 @@ class Judge:
                 break
         return killed
 
+    def _step(
+        self, killed: Killed, mark: int, node: tuple[Any, ...], names: tuple[str, ...]
+    ) -> Killed | None:
+        bound = set(self.binds)
+        end = self.walk(node, killed)
+        if self._hit(mark) is False:  # it failed, or was left: nothing after it was met
+            self.binds -= set(names) - bound
+            return None
+        return end
+
     def _jump(self, killed: Killed, kind: str) -> None:
         if kind != "exit" and self._loops:
             self._loops[-1][kind == "continue"].append(killed)

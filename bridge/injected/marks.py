@@ -88,6 +88,18 @@ class Edits:
         self._jobs.append(job)
         return number
 
+    def after(self, body: list[ast.stmt], statement: ast.stmt) -> int:
+        """A marker right after one statement of a block."""
+        number = self._next()
+
+        def job() -> Callable[[], None]:
+            mark = _store(number, statement)
+            body.insert(body.index(statement) + 1, mark)
+            return lambda: body.remove(mark)
+
+        self._jobs.append(job)
+        return number
+
     def value(self, parent: ast.AST, field: str, index: int | None) -> int:
         """A marker that is met when this part of the expression is."""
         number = self._next()
@@ -103,12 +115,12 @@ class Edits:
 
     def compiled(self, tree: Any, compile_tree: Callable[[Any], types.CodeType]) -> types.CodeType:
         """The code of a tree with its markers, and with `done` at the end of statements."""
-        if not isinstance(tree, ast.Expression):
-            done = _store(self.done, tree.body[-1])
-            tree = type(tree)(**{**dict(ast.iter_fields(tree)), "body": [*tree.body, done]})
         undo: list[Callable[[], None]] = []
         try:
             undo.extend(job() for job in self._jobs)
+            if not isinstance(tree, ast.Expression):
+                body = [*tree.body, _store(self.done, tree.body[-1])]
+                tree = type(tree)(**{**dict(ast.iter_fields(tree)), "body": body})
             code = compile_tree(tree)
         finally:
             for each in reversed(undo):

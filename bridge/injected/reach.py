@@ -210,22 +210,24 @@ class Reach:
         package = _package(kind)
         if package in _MACHINERY:
             return False
-        if package == "numpy" and kind.__name__ == "ndarray":
-            return self._array(each, found, inner)
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and issubclass(kind, numpy.ndarray):
+            self._array(each, numpy.ndarray, found, inner)
+            return kind is not numpy.ndarray
         if not kind.__flags__ & _HAVE_GC:
             found.hidden = found.hidden or package not in _DATA_PACKAGES
             return False
         return True
 
-    def _array(self, array: Any, found: Found, inner: list[Any]) -> bool:
+    @staticmethod
+    def _array(array: Any, kind: Any, found: Found, inner: list[Any]) -> None:
         """Object arrays hide their items from the collector."""
-        dtype = array.dtype
+        dtype = kind.dtype.__get__(array)
         if dtype.hasobject:
-            if array.size > LIMIT or dtype.kind != "O":
+            if kind.size.__get__(array) > LIMIT or dtype.kind != "O":
                 found.hidden = True
             else:
-                inner.extend(array.ravel().tolist())
-        return False
+                inner.extend(kind.tolist(kind.ravel(array)))
 
     def _class(self, cls: type, found: Found) -> bool:
         """Classes of the notebook are looked into; of others only functions put on them from it count."""
@@ -258,6 +260,10 @@ def _unwrapped(value: Any) -> Any:
     return value
 
 
+# Read from `type` itself: a class can have attributes of these names, a metaclass its own way to look them up.
+_module_of = type.__dict__["__module__"].__get__
+
+
 def _package(kind: type) -> str:
-    module = kind.__dict__.get("__module__", kind.__module__) if "__module__" in kind.__dict__ else "builtins"
+    module = _module_of(kind)
     return module.partition(".")[0] if isinstance(module, str) else ""

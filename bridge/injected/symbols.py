@@ -115,16 +115,15 @@ class Tracker:
         self._known: set[types.CodeType] = set()
         self._strangers = False  # functions may have come in unseen (restored, made by exec)
         self._lent: set[types.CodeType] = set()  # functions that libraries may call on their own account
-        self._compiler_class: type | None = None
 
     # -- the hook
 
     def install(self) -> None:
-        """Hooks into the shell's compiler; `uninstall` takes it out."""
+        """Hooks into the shell's compiler, in place of any other tracker's hook; `uninstall` takes it out."""
         compiler = self._shell.compile
-        base = type(compiler)
-        if getattr(base, "_bridge_hook", False) or not isinstance(compiler, codeop.Compile):
+        if self._hooked or not isinstance(compiler, codeop.Compile):
             return
+        base: Any = getattr(type(compiler), "_bridge_base", type(compiler))
         owner = weakref.ref(self)
 
         def __call__(self: Any, source: Any, *args: Any, **kwargs: Any) -> Any:
@@ -137,27 +136,21 @@ class Tracker:
 
             return tracker._compile(source, args[0] if args else kwargs.get("filename"), plain)
 
-        body = {
-            "__call__": __call__,
-            "_bridge_hook": True,
-            "__module__": base.__module__,
-            "__doc__": base.__doc__,
-        }
-        hooked = type(base.__name__, (base,), body)
+        body = {"__call__": __call__, "_bridge_base": base, "_bridge_owner": owner}
+        hooked = type(base.__name__, (base,), {**body, "__module__": base.__module__, "__doc__": base.__doc__})
         hooked.__qualname__ = base.__qualname__
         compiler.__class__ = hooked
-        self._compiler_class = base
 
     def uninstall(self) -> None:
         """Takes the hook out of the shell's compiler."""
-        if self._compiler_class is not None and getattr(type(self._shell.compile), "_bridge_hook", False):
-            self._shell.compile.__class__ = self._compiler_class
+        if self._hooked:
+            self._shell.compile.__class__ = type(self._shell.compile)._bridge_base
         self._watch.close()
-        self._compiler_class = None
 
     @property
     def _hooked(self) -> bool:
-        return getattr(type(self._shell.compile), "_bridge_hook", False)
+        owner = getattr(type(self._shell.compile), "_bridge_owner", None)
+        return owner is not None and owner() is self
 
     def _compile(self, tree: Any, filename: Any, plain: Callable[[Any], types.CodeType]) -> types.CodeType:
         """Compiles one statement with markers, and notes it in the running plans."""
@@ -195,7 +188,7 @@ class Tracker:
         edits = Edits()
         builder = self._builder(edits)
         single = isinstance(tree, ast.Expression)
-        node = builder.expression(tree) if single else builder.body(tree.body)
+        node = builder.expression(tree) if single else builder.top(tree.body)
         if not tree.body or _is_text(tree):  # a lone string may be the docstring; nothing to mark
             code = plain(tree)
             return Unit(node, inner_codes(code), None), code
@@ -306,7 +299,9 @@ class Tracker:
         if judge is not None:
             modified.update(name for name in judge.binds if name in after)
         deleted = sorted(name for name in before if name not in after and name not in plan.own)
-        return sorted(name for name in modified if not own.has(name)), deleted
+        # IPython's `_` can come to hold the very value that the user bound it to.
+        bound = judge.binds & {"_", "__", "___"} if judge is not None else set()
+        return sorted(name for name in modified if name in bound or not own.has(name)), deleted
 
     def _elsewhere(self) -> set[types.CodeType]:
         """Code of the notebook that may run beside the cell: in threads, in tasks, called by libraries."""
