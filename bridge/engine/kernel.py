@@ -49,8 +49,10 @@ class Kernel:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
-        path = self.settings.home or default_path(os.environ)
-        self.home = Home.open(path, ephemeral=self.settings.ephemeral)
+        if self.settings.ephemeral:
+            self.home = Home.open(self.settings.home, ephemeral=True)
+        else:
+            self.home = Home.open(self.settings.home or default_path(os.environ))
         self.store = Store(self.home)
         self.workspace = self.store.open_workspace(self.settings.workspace)
         self._registry = Registry()
@@ -437,12 +439,15 @@ class Kernel:
             reply["error"] = self._error_of_death(outcome.died, running)
             if running.forced:
                 reply["killed"] = True
-        elif running.timed_out and reply["error"] is not None:
+        elif reply["error"] is not None and running.timed_out:
             reply["error"] = {**reply["error"], "ename": "TimeoutError", "evalue": "the cell ran out of time"}
-        error = reply["error"]
-        if error is not None:
-            outcome.outputs.error_item(error["ename"], error["evalue"], error["traceback"])
-            reply["output"] = outcome.outputs.outputs()
+        elif (
+            reply["error"] is not None and running.interrupted and reply["error"]["ename"] == "CancelledError"
+        ):
+            # A cell that awaits meets an interrupt as the cancellation of what it awaits.
+            reply["error"] = {**reply["error"], "ename": "KeyboardInterrupt"}
+        if reply["error"] is not None:
+            reply["output"] = replies.end_with(reply["output"], outcome.content, reply["error"])
         if "fault" in outcome.report:
             log.error("the helper failed after a cell:\n%s", outcome.report["fault"])
             kernel.retire = True

@@ -68,6 +68,22 @@ def finished(
     return reply
 
 
+def end_with(
+    output: list[dict[str, Any]], content: Mapping[str, Any], error: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """The outputs of a failed cell, ending with its one `error` item.
+
+    IPython's own item, with its colours, stays where it says the same.
+    """
+    last = output[-1] if output else {}
+    if last.get("output_type") == "error":
+        if last["ename"] == error["ename"]:
+            return output
+        if last["ename"] == content.get("ename"):
+            output = output[:-1]
+    return [*output, {"output_type": "error", **error}]
+
+
 def snapshot_report(before: Manifest, after: Manifest, report: Mapping[str, Any]) -> dict[str, Any]:
     """What the snapshot saved: the reply's `state`."""
     written = [unit for record in report["units"] if (unit := after.units.get(record["key"])) is not None]

@@ -84,8 +84,7 @@ class Running:
         found: dict[str, Any] = {"exec_id": self.exec_id, "kernel_id": kernel.id if kernel else None}
         if since is not None:
             found["interrupted"] = True
-            if kernel is not None and time.monotonic() - since > IGNORED_AFTER:
-                found["ignored"] = True
+            found["ignored"] = kernel is not None and time.monotonic() - since > IGNORED_AFTER
         return found
 
 

@@ -5,13 +5,17 @@ None of this is installed for the kernelspec door, which leaves ipykernel as it 
 
 from __future__ import annotations
 
+import functools
 import importlib.abc
 import importlib.machinery
 import inspect
+import json
+import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 PANDAS = {
     "display_max_rows": "max_rows",
@@ -212,17 +216,52 @@ def keep_order(kernel: Any) -> None:
             stream.write = ordered(stream, other)
 
 
+def whole_lines_from_forks() -> None:
+    """Has a forked child print whole lines to its file descriptors, which ipykernel captures.
+
+    ipykernel's own streams send each write of a child by itself, and those of several children mix.
+    """
+
+    def in_child() -> None:
+        for name, descriptor in (("stdout", 1), ("stderr", 2)):
+            if type(getattr(sys, name)).__module__ == "ipykernel.iostream":
+                # It lives as long as the child, whose every print goes through it.
+                text = open(  # noqa: SIM115
+                    descriptor, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
+                )
+                setattr(sys, name, text)
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=in_child)
+
+
+def last_words() -> None:
+    """Lets what a cell printed and flushed leave the process before `os._exit` ends it."""
+    leave, own = os._exit, os.getpid()
+
+    @functools.wraps(leave)
+    def _exit(status: int) -> NoReturn:
+        if os.getpid() == own:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            time.sleep(0.05)  # what the streams handed over, zmq's own thread has yet to send
+        leave(status)
+
+    os._exit = _exit
+
+
 def safe_packing(session: Any) -> None:
     """Let a message with text or numbers that JSON lacks through, with the bad character or number replaced."""
+    from jupyter_client.jsonutil import json_default
+
     pack = session.pack
 
-    def pack_safely(content: Any) -> bytes:
+    def pack_safely(content: Any) -> Any:
         try:
-            packed: bytes = pack(content)
-            return packed
-        except (UnicodeError, ValueError):
-            cleaned: bytes = pack(clean(content))
-            return cleaned
+            text = json.dumps(content, default=json_default, ensure_ascii=False, allow_nan=False)
+            return text.encode()
+        except (TypeError, ValueError):  # a lone surrogate is a ValueError too
+            return pack(clean(content))
 
     session.pack = pack_safely
 

@@ -394,7 +394,7 @@ class Builder:
             key = ("<lambda>", node.lineno)
             owned = park and self._class is None
             return seq(made, ("park", tuple(park or ()), key) if owned else ("run", key))
-        if park and isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        if park and isinstance(node, (ast.List, ast.Tuple)):
             return seq(*[self.value(item, park) for item in node.elts])
         if park and isinstance(node, ast.Dict):
             keys = [self.value(key) for key in node.keys if key is not None]
@@ -413,7 +413,7 @@ class Builder:
         return seq(inner, ("any",)) if stack or node.attr in words.UNSAFE_ATTRIBUTES else inner
 
     def _value_namedexpr(self, node: ast.NamedExpr) -> Node:
-        value = self.value(node.value, park=[node.target.id])
+        value = self.value(node.value)  # used at once as well: nothing is parked
         hidden, self._hidden = self._hidden, []  # binds in the scope around the comprehensions
         bound = self._store(node.target.id)
         self._hidden = hidden

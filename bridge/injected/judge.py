@@ -13,7 +13,7 @@ import abc
 import builtins
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from . import words
@@ -30,7 +30,7 @@ class Judge:
     """Collects over the units of one cell."""
 
     def __init__(
-        self, before: set[str], after: dict[str, Any], text_of: Callable[[str], set[str] | None]
+        self, before: Collection[str], after: dict[str, Any], text_of: Callable[[str], set[str] | None]
     ) -> None:
         """`before`: names that were there; `text_of`: words of the string a name held then, or None."""
         self.before, self.after, self._text_of = before, after, text_of

@@ -9,35 +9,27 @@ _UNDERS = ("_", "__", "___")
 
 
 class Own:
-    """Tells IPython's names at one moment. Holds values: not to be kept while a cell runs."""
+    """Tells IPython's names at the moment it was made. Holds names and identities, no values."""
 
-    def __init__(self, shell: Any) -> None:
+    def __init__(self, shell: Any, ids: dict[str, int]) -> None:
+        """`ids`: identity of every value in the namespace at that moment."""
+        hidden: dict[str, Any] = getattr(shell, "user_ns_hidden", {})
         hook = getattr(shell, "displayhook", None)
-        self._namespace: dict[str, Any] = shell.user_ns
-        self._hidden: dict[str, Any] = getattr(shell, "user_ns_hidden", {})
-        self._unders = {name: getattr(hook, name, None) for name in _UNDERS}
-
-    def names(self) -> set[str]:
-        """All names in the namespace that are not the user's, dunder names among them."""
-        hidden = self._hidden
-        return {
-            name for name in list(self._namespace) if (name[:1] == "_" or name in hidden) and self.has(name)
-        }
+        self._ids = ids
+        self._names = {name for name, value in list(hidden.items()) if ids.get(name) == id(value)}
+        self._names |= {name for name in _UNDERS if ids.get(name) == id(getattr(hook, name, self))}
+        outputs = shell.user_ns.get("_oh")
+        self._outputs: Any = outputs if isinstance(outputs, dict) else {}
 
     def has(self, name: str) -> bool:
         """Whether a name of the namespace is IPython's or a dunder name; what the user binds is his."""
-        value = self._namespace[name]
-        if name in _ALWAYS or (name in self._hidden and self._hidden[name] is value):
+        if name in self._names or name in _ALWAYS:
             return True
-        if not name.startswith("_"):
+        if not name.startswith("_") or name in _UNDERS:
             return False
-        if name in _UNDERS:
-            return self._unders[name] is value
         if name.startswith("__") and name.endswith("__"):
             return True
         if name.startswith("_i") and name[2:].isdecimal():
-            return isinstance(value, str)
-        if name[1:].isdecimal():
-            outputs = self._namespace.get("_oh")
-            return isinstance(outputs, dict) and outputs.get(int(name[1:]), self) is value
-        return False
+            return True
+        number = name[1:]
+        return number.isdecimal() and self._ids.get(name) == id(self._outputs.get(int(number), self))

@@ -201,6 +201,8 @@ class Reach:
                 or getattr(each, "cr_frame", None)
                 or getattr(each, "ag_frame", None)
             )
+            if frame is not None and _package_of(frame.f_globals) in _MACHINERY:
+                return False
             if frame is not None and frame.f_globals is self._namespace:
                 found.codes.add(frame.f_code)
                 found.objects.append(frame.f_code)
@@ -262,6 +264,11 @@ def _unwrapped(value: Any) -> Any:
 
 # Read from `type` itself: a class can have attributes of these names, a metaclass its own way to look them up.
 _module_of = type.__dict__["__module__"].__get__
+
+
+def _package_of(module: dict[str, Any]) -> str:
+    name = module.get("__name__")
+    return name.partition(".")[0] if isinstance(name, str) else ""
 
 
 def _package(kind: type) -> str:

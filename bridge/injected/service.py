@@ -88,6 +88,8 @@ class Helper:
             return
         self.plain.install()
         display.keep_order(self.kernel)
+        display.whole_lines_from_forks()
+        display.last_words()
         display.lenient_bundles(shell)
         shell.compile.get_code_name = _code_name
         actions: dict[str, Any] = {"matplotlib.backend_bases": display.show_figures}

@@ -209,7 +209,7 @@ class Spread:
             if isinstance(value, (type, types.FunctionType)) and value.__module__ == "__main__":
                 judge.load(name, killed, unseen=True)
                 _fewer(names, name, judge.roots[name])
-        for name in judge.before - judge.after.keys():
+        for name in [each for each in judge.before if each not in judge.after]:
             judge.load(name, killed, unseen=True)
 
 

@@ -33,7 +33,7 @@ from .judge import Judge
 from .marks import Edits
 from .own import Own
 from .spread import Lookup, Spread
-from .units import AWAIT, Unit, inner_codes
+from .units import AWAIT, Key, Unit, inner_codes
 from .watch import Watch
 
 
@@ -51,19 +51,19 @@ class Symbols:
 
 _TREES = (ast.Module, ast.Interactive, ast.Expression)
 
-# Values that may be kept while a cell runs: nobody sees them live a little longer.
-_KEPT = frozenset({int, float, complex, bool, type(None), bytes, str})
+# Values that may be kept while a cell runs: nobody sees that they live a little longer.
+_KEPT = frozenset({int, float, complex})
 
 
 class Plan:
-    """One cell while it runs. It holds no value of the user's but small immutable ones."""
+    """One cell while it runs. It holds no value of the user's but numbers."""
 
     def __init__(self, shell: Any, source: str | None, lookup: Lookup) -> None:
         namespace = shell.user_ns
-        self.before: dict[str, int] = dict(zip(namespace, map(id, namespace.values()), strict=True))
-        # An identity is no proof once the object is gone; small ones are kept, for others the code tells.
-        self.kept = [value for value in namespace.values() if type(value) in _KEPT and _is_small(value)]
-        self.own = Own(shell).names()
+        self.before = identities(namespace)
+        # An identity is no proof once its object is gone: numbers are kept, for others the code tells.
+        self.kept = [value for value in namespace.values() if type(value) in _KEPT]
+        self.own = Own(shell, self.before)
         self.source = source  # Python text, read if nothing comes through the hook
         self.lookup = lookup
         self.main: int | None = None  # the group of the cell's own statements
@@ -74,8 +74,9 @@ class Plan:
         self.problem: str | None = None
 
 
-def _is_small(value: Any) -> bool:
-    return type(value) not in (str, bytes) or len(value) < 1000
+def identities(namespace: dict[str, Any]) -> dict[str, int]:
+    """The identity of each value, by name."""
+    return dict(zip(namespace, map(id, namespace.values()), strict=True))
 
 
 class _Source:
@@ -109,6 +110,8 @@ class Tracker:
         self._source = _Source(shell)
         self._reach = reaching.Reach(shell.user_ns)
         self._watch = Watch(shell.user_ns)
+        # Threads of the kernel's own, and the one that runs cells.
+        self._threads = {each.ident for each in threading.enumerate()}
         self._plans: list[Plan] = []  # a cell may run others
         self._cache: dict[str, list[Unit]] = {}
         # Code of all functions made in this kernel: what a function that cannot be seen may be.
@@ -137,7 +140,9 @@ class Tracker:
             return tracker._compile(source, args[0] if args else kwargs.get("filename"), plain)
 
         body = {"__call__": __call__, "_bridge_base": base, "_bridge_owner": owner}
-        hooked = type(base.__name__, (base,), {**body, "__module__": base.__module__, "__doc__": base.__doc__})
+        hooked = type(
+            base.__name__, (base,), {**body, "__module__": base.__module__, "__doc__": base.__doc__}
+        )
         hooked.__qualname__ = base.__qualname__
         compiler.__class__ = hooked
 
@@ -169,8 +174,7 @@ class Tracker:
 
     def _note(self, unit: Unit) -> None:
         """Adds a unit that is about to run to the running plans."""
-        for codes in unit.codes.values():
-            self._known.update(codes)
+        self._know(unit.codes)
         for plan in self._plans:
             if plan.main is None:
                 plan.main = unit.group
@@ -204,9 +208,8 @@ class Tracker:
         if self._hooked and not self._plans:
             plan.watched = self._watch.start(plan.before)
         self._plans.append(plan)
-        if self._known or self._strangers:
-            plan.elsewhere = self._elsewhere()
-            plan.lookup.look(plan.elsewhere)
+        plan.elsewhere = self._elsewhere()
+        plan.lookup.look(plan.elsewhere)
         if plan.source is not None:
             for unit in self._static(plan.source):
                 self._note(unit)
@@ -226,9 +229,13 @@ class Tracker:
 
     def learn(self, code: types.CodeType) -> None:
         """Notes the code of a function that came into the namespace by other ways than a cell."""
-        self._known.add(code)
-        for codes in inner_codes(code).values():
+        self._know({(code.co_name, code.co_firstlineno): [code], **inner_codes(code)})
+
+    def _know(self, found: dict[Key, list[types.CodeType]]) -> None:
+        for (name, _), codes in found.items():
             self._known.update(codes)
+            if name == "__del__":  # runs whenever a value goes away, without being named
+                self._lent.update(codes)
 
     def restored(self, *, learned: bool = False) -> None:
         """To be called after values were put into the namespace.
@@ -259,13 +266,12 @@ class Tracker:
     # -- the answer
 
     def _symbols(self, plan: Plan) -> Symbols:
-        judge = Judge(set(plan.before), self._shell.user_ns, lambda name: plan.lookup.of(name).text)
+        judge = Judge(plan.before.keys(), self._shell.user_ns, lambda name: plan.lookup.of(name).text)
         for unit in plan.units:
             judge.unit(unit, main=plan.main or 0)
-        if self._known or self._strangers:
-            for code in plan.elsewhere | self._elsewhere():
-                judge.codes[code] = frozenset()
         judge.finish()
+        elsewhere = plan.elsewhere | self._elsewhere()
+        judge.codes.update(dict.fromkeys(elsewhere, frozenset()))
         spread = Spread(judge, plan.lookup, None if self._strangers else self._known)
         spread.run()
         self._lent |= spread.lent
@@ -273,50 +279,53 @@ class Tracker:
             self._strangers = True  # what an `exec` made is not known
             return self._everything(plan, judge)
         touched = judge.reads | judge.roots.keys()
-        if self._is_whole(plan, spread):
+        # What the interpreter saw shortens the lists, if all code that can have run was watched.
+        if plan.watched and not (spread.hid or elsewhere) and self._all_ran(plan):
             judge.reads &= self._watch.reads | judge.unseen
             judge.binds &= self._watch.stores | judge.unseen
             touched &= self._watch.loads | judge.unseen
-        accessed = sorted(name for name in judge.reads if name in plan.before and name not in plan.own)
+        accessed = sorted(name for name in judge.reads if name in plan.before and not plan.own.has(name))
         modified, deleted = self._changes(plan, judge)
         touched &= plan.before.keys()
         touched.update(modified)
         return Symbols(accessed, modified, deleted, True, touched)
 
-    def _is_whole(self, plan: Plan, spread: Spread) -> bool:
-        """Whether all notebook code that can have run was watched."""
-        if not plan.watched or spread.hid or plan.elsewhere or self._elsewhere():
-            return False
+    def _all_ran(self, plan: Plan) -> bool:
+        """Whether the very code objects that were watched ran (old IPython runs renamed copies)."""
         return bool(plan.compiled) and all(id(code) in self._watch.ran for code in plan.compiled)
 
     def _everything(self, plan: Plan, judge: Judge | None) -> Symbols:
+        accessed = sorted(name for name in plan.before if not plan.own.has(name))
         modified, deleted = self._changes(plan, judge)
-        return Symbols(sorted(plan.before.keys() - plan.own), modified, deleted, False, None, plan.problem)
+        return Symbols(accessed, modified, deleted, False, None, plan.problem)
 
     def _changes(self, plan: Plan, judge: Judge | None) -> tuple[list[str], list[str]]:
-        before, own, after = plan.before, Own(self._shell), self._shell.user_ns
-        modified = {name for name, value in list(after.items()) if before.get(name) != id(value)}
-        if judge is not None:
-            modified.update(name for name in judge.binds if name in after)
-        deleted = sorted(name for name in before if name not in after and name not in plan.own)
+        before, after = plan.before, identities(self._shell.user_ns)
+        own = Own(self._shell, after)
+        changed = before != after  # mostly nothing did, and this is the fastest way to see it
+        modified = {name for name, value in after.items() if before.get(name) != value} if changed else set()
+        bound = {name for name in judge.binds if name in after} if judge is not None else set()
         # IPython's `_` can come to hold the very value that the user bound it to.
-        bound = judge.binds & {"_", "__", "___"} if judge is not None else set()
-        return sorted(name for name in modified if name in bound or not own.has(name)), deleted
+        users = bound & {"_", "__", "___"}
+        modified = {name for name in modified | bound if name in users or not own.has(name)}
+        gone = before.keys() - after.keys() if changed else ()
+        return sorted(modified), sorted(name for name in gone if not plan.own.has(name))
 
     def _elsewhere(self) -> set[types.CodeType]:
         """Code of the notebook that may run beside the cell: in threads, in tasks, called by libraries."""
         codes = set(self._lent)
+        if not (self._known or self._strangers):
+            return codes
         namespace = self._shell.user_ns
-        current = threading.get_ident()
-        for ident, frame in sys._current_frames().items():
-            here: types.FrameType | None = frame if ident != current else None
+        others = [each for each in threading.enumerate() if each.ident not in self._threads]
+        frames = sys._current_frames() if others else {}
+        for thread in others:
+            here = frames.get(thread.ident or 0)
             while here is not None:
                 if here.f_globals is namespace:
                     codes.add(here.f_code)
                 here = here.f_back
-        holders: list[Any] = [
-            vars(each) for each in threading.enumerate() if type(each).__module__ == "threading"
-        ]
+        holders: list[Any] = [vars(each) for each in others]
         with contextlib.suppress(RuntimeError):  # no loop runs
             holders += [task.get_coro() for task in asyncio.all_tasks()]
         for holder in holders:
