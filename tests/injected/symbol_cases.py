@@ -1,0 +1,337 @@
+"""Cells and what they read, bind and remove, as CONTRACT's symbol lists say.
+
+Row = (cell, accessed, modified, deleted, maybe): names apart by spaces. `maybe`: names that may be listed as read
+too where the interpreter cannot say what ran inside loops and functions (before Python 3.13); from there on they
+must not be. EVERY: code that can reach anything, so every name from before is reported as read.
+"""
+
+from __future__ import annotations
+
+Row = tuple[str, str, str, str, str]
+EVERY = "*"
+
+
+def row(cell: str, accessed: str = "", modified: str = "", deleted: str = "", maybe: str = "") -> Row:
+    return (cell, accessed, modified, deleted, maybe)
+
+
+PLAIN = "a = 1\nb = 2\nc = 3\nxs = [1, 2]\nzero = 0\nimport math"
+PLAIN_ROWS = [
+    row("d = a + b", "a b", "d"),
+    row("a += 1", "a", "a"),
+    row("a = a", "a", "a"),
+    row("a = 1", "", "a"),
+    row("a = 5; a", "", "a"),
+    row("a = b = c", "c", "a b"),
+    row("a, (b, *c) = 1, (2, 3)\na, b, c", "", "a b c"),
+    row("a, b = b, a", "a b", "a b"),
+    row("del a", "", "", "a"),
+    row("del a, b", "", "", "a b"),
+    row("del xs[0]", "xs"),
+    row("del a\na = 3\na", "", "a"),
+    row("d = 1\ndel d"),
+    row("xs[0] = a", "a xs"),
+    row("xs[a:b]", "a b xs"),
+    row("xs.x if zero else 0", "zero"),
+    row("print(a, sep=str(b))", "a b"),
+    row("print(*xs, **{'sep': str(c)})", "c xs"),
+    row("not a", "a"),
+    row("type(a)", "a"),
+    row("{**{'q': a}, 'z': b}", "a b"),
+    row("d = [*xs]", "xs", "d"),
+    row("pass"),
+    row(""),
+    row("'only text'"),
+    row("d = 'only text'", "", "d"),
+    # branches
+    row("if zero:\n    b", "zero"),
+    row("if a:\n    b\nelse:\n    c", "a b"),
+    row("if zero:\n    b\nelif a:\n    c", "a c zero"),
+    row("if a:\n    d = 1\nelse:\n    d = b\nd", "a", "d"),
+    row("if zero:\n    a = 2\na", "a zero"),
+    row("if a:\n    b = 2\nb", "a", "b"),
+    row("if zero:\n    a = 1", "zero"),
+    row("a if b else c", "a b"),
+    row("zero and b", "zero"),
+    row("a and b", "a b"),
+    row("a or b", "a"),
+    row("zero and b and c", "zero"),
+    row("zero < -1 < b", "zero"),
+    row("zero < 1 < b", "b zero"),
+    row("assert a, b", "a"),
+    row("assert zero, b", "b zero"),
+    row("if __name__ == '__main__':\n    b", "b"),
+    row("if (d := a) and zero:\n    b", "a zero", "d"),
+    row("f'{a} {b!r:{c}}'", "a b c"),
+    row("f'{a if zero else b}'", "b zero"),
+    row("(y := a)", "a", "y"),
+    # loops
+    row("for i in []:\n    b"),
+    row("for i in ():\n    b = 2"),
+    row("for i in range(zero):\n    b", "zero"),
+    row("for i in xs:\n    b", "b xs", "i"),
+    row("for a in xs:\n    pass\na", "xs", "a"),
+    row("for i in xs:\n    a = i\na", "xs", "a i"),
+    row("for i in xs:\n    if zero:\n        b", "xs zero", "i", "", "b"),
+    row("for i in xs:\n    pass\nelse:\n    b", "b xs", "i"),
+    row("for i in xs:\n    break\nelse:\n    b", "xs", "i", "", "b"),
+    row("for i in xs:\n    break\n    b", "xs", "i"),
+    row("for i in iter([]):\n    b", "", "", "", "b"),
+    row("for i in []:\n    pass\nelse:\n    b", "b"),
+    row("while zero:\n    b", "zero", "", "", "b"),
+    row("while True:\n    a = 2\n    break\na", "", "a"),
+    row("while a < 3:\n    a += 1", "a", "a"),
+    row("while zero:\n    a = 2\na", "a zero", "", "", "a"),
+    row("if (g := lambda: b)():\n    c", "b c", "g"),
+    row("g = {lambda: b}", "", "g", "", "b"),
+    # comprehensions
+    row("[b for i in []]"),
+    row("[i for i in xs]", "xs"),
+    row("[a for a in xs]", "xs"),
+    row("[a for a in xs], a", "a xs"),
+    row("[b for b in xs if b]; b", "b xs"),
+    row("[i for i in xs if zero and b]", "xs zero", "", "", "b"),
+    row("{b: c for k in xs}", "b c xs"),
+    row("{k for k in [a]}", "a"),
+    row("(a for a in [b])", "b"),
+    row("list(a for q in xs)", "a xs"),
+    row("[(i, j) for i in xs for j in range(i)]", "xs"),
+    row("[d := i for i in xs]", "xs", "d"),
+    # functions of this cell
+    row("g = lambda: b", "", "g"),
+    row("g = lambda q=c: b", "c", "g"),
+    row("g = [lambda: b, lambda: c]", "", "g"),
+    row("(lambda: b)()", "b"),
+    row("sorted(xs, key=lambda q: a)", "a xs"),
+    row("sorted([], key=lambda q: a)", "", "", "", "a"),
+    row("g = {'q': lambda: a}\ng['q']()", "a", "g"),
+    row("def f():\n    return b", "", "f"),
+    row("def f():\n    return b\nf()", "b", "f"),
+    row("def f():\n    return b\nb = 1\nf()", "", "b f"),
+    row("def f():\n    return b\nf()\nb = 1", "b", "b f"),
+    row("def f(q=b): return c", "b", "f"),
+    row("def f(a): return a\nf(1)", "", "f"),
+    row("def f():\n    a = 1\n    return a\nf()", "", "f"),
+    row("def f():\n    if zero: return b\n    return c\nf()", "c zero", "f", "", "b"),
+    row("def f():\n    global a\n    a = 1\nf()", "", "a f"),
+    row("def f():\n    global a\n    del a\nf()", "", "f", "a"),
+    row("def f():\n    global a\n    a = 3\n", "", "f"),
+    row("def f():\n    def inner(): return a\n    return inner\ng = f()", "", "f g", "", "a"),
+    row("def f():\n    def inner(): return a\n    return inner()\nf()", "a", "f"),
+    row("def f(n): return f(n - 1) + a if n else 0\nf(2)", "a", "f"),
+    row("@staticmethod\ndef f(): return b", "", "f"),
+    row("import functools\n@functools.lru_cache\ndef f(): return b", "", "f functools"),
+    row("@(lambda z: z)\ndef f(): return b", "", "f", "", "b"),
+    row("@(lambda z: z())\ndef f(): return b", "b", "f"),
+    row("def f(q: b) -> c: pass", "b c", "f"),
+    row("async def f(): return b\nawait f()", "b", "f"),
+    row("async def f():\n    yield b\nasync for q in f():\n    c", "b c", "f q"),
+    row("def f():\n    yield b\nit = f()", "", "f it", "", "b"),
+    row("def f():\n    yield b\nlist(f())", "b", "f"),
+    # classes of this cell
+    row("class K:\n    q = a\n    def m(self): return b", "a", "K"),
+    row("class K:\n    a = 4\n    q = a", "", "K"),
+    row("class K:\n    if zero:\n        a = 4\n    q = a", "a zero", "K"),
+    row("class K:\n    def m(self): return b\nK().m()", "b", "K"),
+    row("class K:\n    def m(self): return b\nK()", "", "K", "", "b"),
+    row("class K:\n    global a\n    a = 2", "", "K a"),
+    row("class K:\n    q = [i for i in xs]", "xs", "K"),
+    row(
+        "import dataclasses\n@dataclasses.dataclass\nclass P:\n    q: int = a\n    def m(self): return b",
+        "a",
+        "P dataclasses",
+    ),
+    row("class K:\n    @property\n    def p(self): return b\nK().p", "b", "K"),
+    row(
+        "class M(type):\n    def __init__(cls, *q): cls.m(1)\nclass K(metaclass=M):\n    def m(self): return b",
+        "b",
+        "K M",
+    ),
+    # with, try
+    row("with open('/dev/null') as a: pass", "", "a"),
+    row("with open('/dev/null') as fh:\n    d = 1\n    a = d\na", "", "a d fh"),
+    row(
+        "import contextlib\nwith contextlib.suppress(ValueError):\n    int('x')\n    a = 1\na",
+        "a",
+        "contextlib",
+    ),
+    row("try:\n    b\nexcept ValueError:\n    c", "b"),
+    row("try:\n    1/0\nexcept ZeroDivisionError as a:\n    c", "c", "", "a"),
+    row("try:\n    1/0\nexcept ZeroDivisionError as e:\n    c", "c"),
+    row(
+        "try:\n    1/0\nexcept (ValueError, ZeroDivisionError):\n    a\nexcept Exception:\n    b\nelse:\n    c",
+        "a",
+    ),
+    row("try:\n    pass\nexcept b:\n    pass\nelse:\n    c", "c"),
+    row("try:\n    a = 2\nfinally:\n    a", "", "a"),
+    row("try:\n    int('x')\n    a = 2\nexcept ValueError:\n    a", "a"),
+    row("try:\n    a = int('7')\nexcept ValueError:\n    a = b\na", "", "a"),
+    # match
+    row("match a:\n    case 1: b\n    case 2: c", "a b"),
+    row("match xs:\n    case [q, *r]: q, r", "xs", "q r"),
+    row("match a:\n    case math.pi: b\n    case _: c", "a c math"),
+    row("match a:\n    case 1 if zero: b\n    case d: c", "a c zero", "d"),
+    row("match {'k': 1}:\n    case {'k': b, **rest}: b", "", "b rest"),
+    # imports, annotations, scopes
+    row("import math", "", "math"),
+    row("import os.path as b", "", "b"),
+    row("import os.path", "", "os"),
+    row("from os import path as c\nc", "", "c"),
+    row("from keyword import *", "", "iskeyword issoftkeyword kwlist softkwlist"),
+    row("x: a = b", "a b", "x"),
+    row("x: a", "a"),
+    row("from __future__ import annotations\nx: a = b", "b", "annotations x"),
+    row("global a\na = 3", "", "a"),
+    row("__x__ = a", "a"),
+    row("__x__ = 1\n__x__"),
+    row("print(__name__)"),
+    row("_\n__\nIn\nOut\n_ih\nexit\nopen\nget_ipython"),
+    row("for _ in xs:\n    pass\n_", "xs", "_"),
+    # failures
+    row("raise ValueError(a)", "a"),
+    row("b\n1/0\nc", "b"),
+    row("d = b\ne = 1/0", "b", "d"),
+    row("d = nope"),
+    row("f("),
+    row("return"),
+    row("a = 1/0\nb", ""),
+    # magics and shell
+    row("%time a", "a"),
+    row("%%time\nd = a\nb", "a b", "d"),
+    row("%%time\nif zero:\n    b", "zero"),
+    row("v = 1\nr = %time v + a", "a", "r v"),
+    row("%%capture out\na", "a", "out"),
+    row("%%capture\nd = a\nd", "a", "d"),
+    row("%timeit -n1 -r1 a", "a"),
+    row("%%timeit -n1 -r1 d = c\na", "a c"),
+    row("r = %timeit -n1 -r1 -q -o a", "a", "r"),
+    row("%prun -q a", "a"),
+    row("b?", "b"),
+    row("%pinfo b", "b"),
+    row("%matplotlib --list"),
+    row("%env BRIDGE_TEST_SYMBOLS=$a", "a"),
+    row("!true $a {b}", "a b"),
+    row("d = !true $a", "a", "d"),
+    row("d = %pwd", "", "d"),
+    row("%%bash\ntrue $a"),
+    row("%%bash --out c\ntrue", "", "c"),
+    row("%run no_such_file.py"),
+    # what can reach anything
+    row("eval('a')", EVERY),
+    row("exec('d = a')", EVERY, "d"),
+    row("exec('del a')", EVERY, "", "a"),
+    row("globals()['a']", EVERY),
+    row("globals()['d'] = 1", EVERY, "d"),
+    row("locals()", EVERY),
+    row("vars()", EVERY),
+    row("dir()", EVERY),
+    row("vars(math)", "math"),
+    row("dir(a)", "a"),
+    row("import __main__\n__main__.a", EVERY),
+    row("import sys\ngetattr(sys.modules['__main__'], 'a')", EVERY, "sys"),
+    row("import sys\nsys._getframe().f_globals", EVERY, "sys"),
+    row("import inspect\ninspect.stack()", EVERY, "inspect"),
+    row("get_ipython().user_ns['a']", EVERY),
+    row("get_ipython().run_line_magic('time', chr(97))", EVERY),
+    row("%who", EVERY),
+    row("%run -i no_such_file.py", EVERY),
+    row("%no_such_magic a", EVERY),
+    row("def f():\n    return globals()", "", "f"),
+    row("def f():\n    return globals()\nf()", EVERY, "f"),
+    row("if zero:\n    eval('a')", "zero"),
+    # pickles look for classes by name; data formats do not
+    row("import json\njson.loads('1')", "", "json"),
+    row("import pickle\npickle.loads(pickle.dumps(a))", "a", "pickle"),
+]
+
+FUNCTIONS = """a = 1; b = 2; c = 3; xs = [1, 2]; zero = 0
+import functools
+def f(): return a
+def g(): return f()
+def h(q): return g() if q else c
+def setter():
+    global b
+    b = 2
+class K:
+    def __init__(self): self.v = b
+    def m(self): return c
+    def __repr__(self): return str(a)
+class F:
+    def __bool__(self): return bool(c)
+    def __hash__(self): return len(xs)
+falsy = F()
+k = K()
+p = functools.partial(f)
+box = [f]
+deep = {'f': [(g,)]}
+bound = k.m
+it = (a for q in xs)
+lazy = map(f, [])"""
+FUNCTION_ROWS = [
+    row("f()", "a f"),
+    row("h(1)", "a f g h", "", "", "c"),
+    row("h(0)", "c h", "", "", "a f g"),
+    row("w = h", "h", "w"),
+    row("xs.append(f)", "f xs", "", "", "a"),
+    row("p()", "a p"),
+    row("box[0]()", "a box"),
+    row("deep['f'][0][0]()", "a deep f"),
+    row("bound()", "bound c", "", "", "a b"),
+    row("next(it)", "a it"),
+    row("list(map(f2, xs)) if zero else 1", "zero"),
+    row("match k:\n    case q if (r := falsy): c", "falsy k c", "q r", "", "a b xs"),
+    row("d = {falsy}", "falsy xs", "d", "", "c"),
+    row("k", "a k", "", "", "b c"),
+    row("k.v", "k", "", "", "a b c"),
+    row("K", "K", "", "", "a b c"),
+    row("kk = K()", "K b", "kk", "", "a c"),
+    row("k.m()", "c k", "", "", "a b"),
+    row("kk = k", "k", "kk"),
+    row("print(f'{k}')", "a k", "", "", "b c"),
+    row("K.m(k)", "K c k", "", "", "a b"),
+    row("isinstance(k, K)", "K k", "", "", "a b c"),
+    row("def f(): return b", "", "f"),
+    row("def f(): return b\ng()", "b g", "f"),
+    row("g()\ndef f(): return b", "a f g", "f", "", "b"),
+    row("del f", "", "", "f"),
+    row("f = 1", "", "f"),
+    row("setter()", "setter", "b"),
+    row("w = setter", "setter", "w"),
+    row("w = functools.partial(f)\nw()", "a f functools", "w"),
+    row("[q() for q in box]", "a box"),
+    row("for q in box: q()", "a box", "q"),
+    row("list(map(f3, [])) if zero else f()", "a f zero"),
+    row("class L(K): pass", "K", "L"),
+    row("class L(K):\n    def m(self): return zero\nL().m()", "K b zero", "L", "", "a c"),
+    row("try:\n    h(1)\nexcept Exception:\n    b", "a f g h", "", "", "c"),
+    row("import threading\nt = threading.Thread(target=f); t.start(); t.join()", "a f", "t threading"),
+    row("f() if zero else g", "g zero", "", "", "a f"),
+    row("%time f()", "a f"),
+    row("%timeit -n1 -r1 g()", "a f g"),
+    row("!true {f()}", "a f"),
+    row("import pickle\npickle.dumps(k)", "F K f g h k setter", "pickle", "", "a b c"),
+    row("f() or g() or h(zero)", "a f"),
+]
+
+FRAMES = """import pandas as pd
+df = pd.DataFrame({'n': [1, 2]})
+x = 1; y = 2; q = 'n > @x'
+def f(s): return s.query('n > @y')
+def g(s, e): return s.query(e)
+def unused(): return y"""
+FRAME_ROWS = [
+    row("df", "df"),
+    row("df.n.sum()", "df"),
+    row("df.query('n > @x')", "df x"),
+    row("df.query(q)", "df q x"),
+    row("df.query(f'n > {x}')", "df x"),
+    row("z = 'n > @x'\ndf.query(z)", "df x", "z"),
+    row("z = 'n > @'\nz += 'x'\ndf.query(z)", EVERY, "z"),
+    row("df.query(q.strip())", EVERY),
+    row("df.eval('z = n + @y')", "df y"),
+    row("pd.eval('x + y')", "pd x y"),
+    row("f(df)", "df f y"),
+    row("g(df, q)", EVERY),
+    row("df.apply(lambda r: x)", "df x"),
+    row("df.loc[0] = 1", "df"),
+]
