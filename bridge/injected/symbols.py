@@ -111,7 +111,7 @@ class Tracker:
         self._reach = reaching.Reach(shell.user_ns)
         self._watch = Watch(shell.user_ns)
         # Threads of the kernel's own, and the one that runs cells.
-        self._threads = {each.ident for each in threading.enumerate()}
+        self._threads = weakref.WeakSet(threading.enumerate())
         self._plans: list[Plan] = []  # a cell may run others
         self._cache: dict[str, list[Unit]] = {}
         # Code of all functions made in this kernel: what a function that cannot be seen may be.
@@ -317,7 +317,7 @@ class Tracker:
         if not (self._known or self._strangers):
             return codes
         namespace = self._shell.user_ns
-        others = [each for each in threading.enumerate() if each.ident not in self._threads]
+        others = [each for each in threading.enumerate() if each not in self._threads]
         frames = sys._current_frames() if others else {}
         for thread in others:
             here = frames.get(thread.ident or 0)

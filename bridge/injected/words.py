@@ -74,7 +74,7 @@ DATA_MODULES = word_set("json yaml toml tomllib tomli csv orjson ujson simplejso
 
 # Calls that keep a function to call it later, on their own account.
 KEEPERS = re.compile(
-    r"register|subscribe|connect|observe|hook|signal|callback|listener|option|formatter|for_type|on_\w+|interact"
+    r"register|subscribe|connect|observe|hook|signal|callback|listener|option|formatter|for_type|(?:^|_)on_\w+|interact"
     r"|call_later|call_soon|call_at|setattr|patch|settrace|setprofile|excepthook|finalize|atexit|schedule"
 )
 
