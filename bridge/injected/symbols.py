@@ -110,6 +110,7 @@ class Tracker:
         self._source = _Source(shell)
         self._reach = reaching.Reach(shell.user_ns)
         self._watch = Watch(shell.user_ns)
+        self._last = identities(shell.user_ns)  # after the last cell
         # Threads of the kernel's own, and the one that runs cells.
         self._threads = weakref.WeakSet(threading.enumerate())
         self._plans: list[Plan] = []  # a cell may run others
@@ -205,6 +206,8 @@ class Tracker:
         """Starts to watch a cell. `transformed`: its Python text or None; unused with the hook."""
         lookup = Lookup(self._reach, self._shell.user_ns, self._watch.arm)
         plan = Plan(self._shell, None if self._hooked else transformed, lookup)
+        if not self._plans:
+            self._learn_new(plan.before)
         if self._hooked and not self._plans:
             plan.watched = self._watch.start(plan.before)
         self._plans.append(plan)
@@ -237,12 +240,23 @@ class Tracker:
             if name == "__del__":  # runs whenever a value goes away, without being named
                 self._lent.update(codes)
 
-    def restored(self, *, learned: bool = False) -> None:
-        """To be called after values were put into the namespace.
+    def restored(self) -> None:
+        """To be called after values were put into the namespace whose functions all went to `learn`.
 
-        `learned`: the code of every function in them went to `learn`.
+        Without it the next cell's begin looks into them itself, which is bounded.
         """
-        self._strangers = self._strangers or not learned
+        self._last = identities(self._shell.user_ns)
+
+    def _learn_new(self, before: dict[str, int]) -> None:
+        """Notes functions in values that somebody else put into the namespace since the last cell."""
+        if before == self._last:
+            return
+        for name, value in list(self._shell.user_ns.items()):
+            if before.get(name) != self._last.get(name):
+                found = self._reach.value(value)
+                for code in found.objects:
+                    self.learn(code)
+                self._strangers = self._strangers or found.hidden
 
     def _static(self, source: str) -> list[Unit]:
         """The cell's statements, read from its text."""
@@ -301,6 +315,7 @@ class Tracker:
 
     def _changes(self, plan: Plan, judge: Judge | None) -> tuple[list[str], list[str]]:
         before, after = plan.before, identities(self._shell.user_ns)
+        self._last = after
         own = Own(self._shell, after)
         changed = before != after  # mostly nothing did, and this is the fastest way to see it
         modified = {name for name, value in after.items() if before.get(name) != value} if changed else set()

@@ -210,7 +210,6 @@ def test_a_running_thread_counts(bench: Bench) -> None:
 def test_functions_that_came_with_a_state_are_found(bench: Bench) -> None:
     bench.shell.user_ns["a"] = 1
     exec("box = [lambda: a]", bench.shell.user_ns)
-    bench.tracker.restored()
     assert set(bench.run("box[0]()").accessed) == {"a", "box"}
 
 

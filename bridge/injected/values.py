@@ -1,0 +1,236 @@
+"""The part of the tree builder that reads expressions: names in their scopes, branches inside expressions, calls.
+
+See `flow` for the nodes.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from . import magics, words
+from .marks import Edits
+
+Node = tuple[Any, ...]
+NOTHING: Node = ("seq", ())
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def seq(*nodes: Node | None) -> Node:
+    """The nodes one after another, without the empty ones."""
+    kept = [node for node in nodes if node is not None and node != NOTHING]
+    return kept[0] if len(kept) == 1 else ("seq", tuple(kept))
+
+
+class ClassScope:
+    """The scope of a class body: names surely bound in it so far, and those declared global."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.definite: set[str] = set()
+        self.declared: set[str] = set()
+
+
+class ValueBuilder:
+    """Builds the trees of expressions and notes in `edits` where markers are to be set.
+
+    `hooked`: code run by magics through the shell's compiler is seen there, so it is left out here.
+    """
+
+    def __init__(
+        self, edits: Edits | None, source: magics.Source, *, hooked: bool, annotations: bool
+    ) -> None:
+        self.edits = edits
+        self.source = source
+        self.hooked = hooked
+        self.annotations = annotations  # evaluated where they stand
+        self._hidden: list[set[str]] = []  # targets of the comprehensions around
+        self._class: ClassScope | None = None
+        self._live = edits is not None  # False inside loops, classes: no markers there
+
+    def statement(self, node: ast.stmt) -> Node:
+        """The tree of one statement."""
+        raise NotImplementedError
+
+    # -- names
+
+    def _load(self, name: str) -> Node | None:
+        if any(name in names for names in self._hidden):
+            return None
+        if self._class is not None and not self._hidden:
+            if name in self._class.definite:
+                return None
+            if name.startswith("__") and not name.endswith("__"):
+                mangled = f"_{self._class.name.lstrip('_')}{name}"
+                return seq(("read", name), ("read", mangled))
+        if name in words.UNSAFE_NAMES:
+            return seq(("read", name), ("unsafe", name))
+        return ("read", name)
+
+    def _store(self, name: str) -> Node | None:
+        if self._class is not None and name not in self._class.declared:
+            self._class.definite.add(name)
+            return None
+        return ("bind", name)
+
+    def _remove(self, name: str) -> Node | None:
+        if self._class is not None and name not in self._class.declared:
+            self._class.definite.discard(name)
+            return None
+        return ("del", name)
+
+    # -- markers
+
+    def _mark(self, body: list[ast.stmt], *, end: bool = False) -> int | None:
+        return self.edits.statement(body, end=end) if self._live and self.edits is not None else None
+
+    def _mark_value(self, parent: ast.AST, field: str, index: int | None = None) -> int | None:
+        live = self._live and self.edits is not None
+        return self.edits.value(parent, field, index) if live and self.edits is not None else None
+
+    def _mark_turns(self, parent: ast.AST) -> int | None:
+        return self.edits.iterable(parent) if self._live and self.edits is not None else None
+
+    def target(self, node: ast.expr) -> Node | None:
+        """Binds (or, in a `del`, removes) what the target names; other targets are evaluated."""
+        if isinstance(node, ast.Name):
+            return self._remove(node.id) if isinstance(node.ctx, ast.Del) else self._store(node.id)
+        if isinstance(node, (ast.Tuple, ast.List)):
+            return seq(*[self.target(item) for item in node.elts])
+        if isinstance(node, ast.Starred):
+            return self.target(node.value)
+        return self.value(node)
+
+    def _signature(self, args: ast.arguments, park: list[str] | None) -> Node:
+        defaults = [*args.defaults, *[each for each in args.kw_defaults if each is not None]]
+        return seq(*[self.value(each, park=park) for each in defaults])
+
+    def _children(self, node: ast.AST) -> Node:
+        """All parts in the order of the grammar: right for what evaluates everything from left to right."""
+        parts: list[Node | None] = []
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                parts.append(self.value(child))
+            elif isinstance(child, ast.stmt):
+                parts.append(self.statement(child))
+            else:
+                parts.append(self._children(child))
+        return seq(*parts)
+
+    # -- values
+
+    def value(self, node: ast.expr, park: list[str] | None = None) -> Node:
+        """The tree of an expression. `park`: names the value (a function, or a display) is bound to."""
+        if isinstance(node, ast.Name):
+            loaded = (self._load(node.id) if isinstance(node.ctx, ast.Load) else self.target(node)) or NOTHING
+            return ("alias", tuple(park), node.id) if park and loaded == ("read", node.id) else loaded
+        if isinstance(node, ast.Constant):
+            return ("any",) if words.names_main(node.value) else NOTHING
+        if isinstance(node, ast.Lambda):
+            made = self._signature(node.args, park)
+            key = ("<lambda>", node.lineno)
+            owned = park and self._class is None
+            return seq(made, ("park", tuple(park or ()), key) if owned else ("run", key))
+        if park and isinstance(node, (ast.List, ast.Tuple)):
+            return seq(*[self.value(item, park) for item in node.elts])
+        if park and isinstance(node, ast.Dict):
+            keys = [self.value(key) for key in node.keys if key is not None]
+            return seq(*keys, *[self.value(item, park) for item in node.values])
+        if isinstance(node, _COMPREHENSIONS):
+            return self._comprehension(node)
+        method = getattr(self, "_value_" + type(node).__name__.lower(), None)
+        if method is not None:
+            found: Node = method(node)
+            return found
+        return self._children(node)
+
+    def _value_attribute(self, node: ast.Attribute) -> Node:
+        inner = self.value(node.value)
+        stack = node.attr == "stack" and words.dotted(node.value) == "inspect"
+        return seq(inner, ("any",)) if stack or node.attr in words.UNSAFE_ATTRIBUTES else inner
+
+    def _value_namedexpr(self, node: ast.NamedExpr) -> Node:
+        value = self.value(node.value)  # used at once as well: nothing is parked
+        hidden, self._hidden = self._hidden, []  # binds in the scope around the comprehensions
+        bound = self._store(node.target.id)
+        self._hidden = hidden
+        return seq(value, bound)
+
+    def _part(
+        self, parent: ast.AST, field: str, index: int | None, node: ast.expr
+    ) -> tuple[int | None, Node]:
+        inner = self.value(node)
+        return self._mark_value(parent, field, index), inner
+
+    def _value_boolop(self, node: ast.BoolOp) -> Node:
+        later = [("opt", *self._part(node, "values", i, each)) for i, each in enumerate(node.values) if i]
+        return seq(self.value(node.values[0]), _chain(later))
+
+    def _value_compare(self, node: ast.Compare) -> Node:
+        if words.is_main_guard(node):
+            return NOTHING
+        first = seq(self.value(node.left), self.value(node.comparators[0]))
+        later = [
+            ("opt", *self._part(node, "comparators", i, each)) for i, each in enumerate(node.comparators) if i
+        ]
+        return seq(first, _chain(later))
+
+    def _value_ifexp(self, node: ast.IfExp) -> Node:
+        test = self.value(node.test)
+        arms = (self._part(node, "body", None, node.body), self._part(node, "orelse", None, node.orelse))
+        return seq(test, ("if", arms, True))
+
+    def _comprehension(self, node: Any) -> Node:
+        generators: list[ast.comprehension] = node.generators
+        first = self.value(generators[0].iter)
+        turns = None if generators[0].is_async else self._mark_turns(generators[0])
+        live, self._live = self._live, False
+        hidden: set[str] = set()
+        self._hidden.append(hidden)
+        parts: list[Node | None] = []
+        for i, generator in enumerate(generators):
+            if i:
+                parts.append(self.value(generator.iter))
+            parts.append(self._hide(generator.target, hidden))
+            parts.extend(self.value(test) for test in generator.ifs)
+        kept = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        parts.extend(self.value(each) for each in kept)
+        self._hidden.pop()
+        self._live = live
+        return seq(first, ("comp", turns, seq(*parts)))
+
+    def _hide(self, target: ast.expr, hidden: set[str]) -> Node:
+        """Targets of a comprehension live in it alone; other parts of a target are evaluated."""
+        names = [each.id for each in ast.walk(target) if isinstance(each, ast.Name)]
+        stored = {
+            each.id
+            for each in ast.walk(target)
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+        }
+        reads = [self._load(name) for name in names if name not in stored]
+        hidden |= stored
+        return seq(*reads)
+
+    def _value_call(self, node: ast.Call) -> Node:
+        known = magics.shell_call(self, node)
+        if known is not None:
+            return known
+        name = words.callee(node)
+        if node.args and isinstance(node.func, ast.Name) and name in words.LOCAL_NAMES:
+            return self._rest_of_call(node)  # `vars(thing)`
+        made = seq(self._children(node), *words.library_reads(node))
+        if name is not None and words.KEEPERS.search(name):
+            return seq(made, ("lend", None, self._rest_of_call(node)))
+        return made
+
+    def _rest_of_call(self, node: ast.Call) -> Node:
+        values = [*node.args, *[each.value for each in node.keywords]]
+        return seq(*[self.value(each) for each in values])
+
+
+def _chain(parts: list[Node]) -> Node | None:
+    """Each part is met only if the one before it was: nested, so that nothing is sure after a skipped one."""
+    node: Node | None = None
+    for _, mark, inner in reversed(parts):
+        node = ("opt", mark, inner if node is None else seq(inner, node))
+    return node
