@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import logging
 import os
@@ -199,6 +200,7 @@ class Kernel:
         name = new_state_name or uuid.uuid4().hex
         with self._pinned([entry, source]):
             manifest = surgery.combine(source.manifest, source_vars, entry.manifest, input_vars)
+            self._remember_cells(entry)
             state = self.store.put(
                 self.workspace,
                 name,
@@ -325,7 +327,6 @@ class Kernel:
     def _lease_holding(self, state: State, running: Running, fresh: bool) -> KernelProcess:
         """A leased kernel that holds the state."""
         last: BridgeError | None = None
-        inputs = self.store.inputs(state.inputs)
         for _ in range(TRIES):
             only = None if fresh else held.home_of_live(state.manifest)
             kernel = self.pool.lease(
@@ -341,7 +342,9 @@ class Kernel:
                 self.pool.release(kernel)
                 continue
             try:
-                cells.switch(kernel, state, inputs, lambda name: self._cell_of(name, inputs))
+                if not mine.holds(state):
+                    inputs = self.store.inputs(state.inputs)
+                    cells.switch(kernel, state, inputs, functools.partial(self._cell_of, inputs))
                 return kernel
             except (KernelDied, RestoreFailed) as error:
                 log.warning("kernel %s could not be given state %d: %s", kernel.id, state.id, error)
@@ -354,13 +357,20 @@ class Kernel:
                 raise
         raise last or RestoreFailed("no kernel could be given the state")
 
-    def _cell_of(self, file_name: str, inputs: list[str]) -> list[Any] | None:
+    def _cell_of(self, inputs: list[str], file_name: str) -> list[Any] | None:
         """The text and number of the cell that a code object's file name stands for."""
         for number in range(len(inputs), 0, -1):
             if cell_file(inputs[number - 1]) == file_name:
                 return [inputs[number - 1], number]
         known = self.store.cache_get("cell", file_name)
         return list(known) if known is not None else None
+
+    def _remember_cells(self, state: State) -> None:
+        """Keep the cells that a state's functions come from: a state made of it may not be in their line."""
+        files = {name for unit in state.manifest.units.values() for name in unit.record.get("files", ())}
+        for number, text in enumerate(self.store.inputs(state.inputs) if files else (), 1):
+            if cell_file(text) in files:
+                self.store.cache_put("cell", cell_file(text), [text, number])
 
     def _execute_from(
         self,
@@ -476,10 +486,8 @@ class Kernel:
     ) -> None:
         """Store the state that a cell left and complete its reply."""
         manifest = records.successor(before.manifest, report)
-        inputs = before.inputs
-        if running.code and not running.code.isspace():
-            inputs = self.store.add_input(before.inputs, running.code)
-            self.store.cache_put("cell", cell_file(running.code), [running.code, report["count"] - 1])
+        # An empty cell is none to IPython: it is not counted, and not among the inputs.
+        cell = running.code if running.code and not running.code.isspace() else None
         info = {"execution_count": report["count"], "seed": before.info.get("seed", 0)}
         kernel.held.bound = list(report.get("bound", []))
         try:
@@ -488,14 +496,15 @@ class Kernel:
                 name,
                 parent=before.id,
                 code=running.code,
-                inputs=inputs,
+                inputs=before.inputs,
                 info=info,
                 manifest=manifest,
+                cell=cell,
             )
         except BridgeError:
             kernel.retire = True
             raise
-        kernel.held.adopt(state, kernel.held.inputs + [running.code] * (inputs != before.inputs))
+        kernel.held.adopt(state, kernel.held.inputs if cell is None else [*kernel.held.inputs, cell])
         reply["state_name"] = name
         reply["changed_symbols"] = records.changed_names(before.manifest, manifest)
         reply["state"] = replies.snapshot_report(before.manifest, manifest, report)

@@ -121,7 +121,8 @@ class _Environ(Item):
         return changes
 
     def probe(self) -> Any:
-        return dict(os.environ)
+        # Copied as it is kept, without decoding it all after every cell.
+        return dict(getattr(os.environ, "_data", os.environ))
 
     def put(self, value: dict[str, str | None]) -> None:
         wanted = {**self._start, **value}

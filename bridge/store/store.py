@@ -187,17 +187,20 @@ class Store:
         inputs: int | None,
         info: Mapping[str, Any],
         manifest: Manifest,
+        cell: str | None = None,
     ) -> State:
         """Store a state under the name, all or nothing; once it returns, the state outlives a killed process.
 
-        A name that exists keeps its place and its old state goes. Every blob that a new unit names must be
-        in the home: StoreError otherwise.
+        `cell` is added to the cells of the state, after those up to the row `inputs`. A name that exists keeps its
+        place and its old state goes. Every blob that a new unit names must be in the home: StoreError otherwise.
         """
         manifest = Manifest(dict(manifest.units), tuple(manifest.order))
         kept, taken = split_info(info)
         created = timestamp()
         with self._database.write() as transaction:
             self._contents.begin(transaction)
+            if cell is not None:
+                inputs = self._add_input(transaction, inputs, cell)
             space = spaces.use(transaction, workspace)
             row = self._insert(transaction, parent, created, code, inputs, kept, taken, manifest)
             was_replaced = _point(transaction, space, to_bytes(name), row)
@@ -246,12 +249,14 @@ class Store:
         """The row of a new cell after `parent_input`. It stays while a state or a later cell names it."""
         with self._database.write() as transaction:
             self._contents.begin(transaction)
-            piece = self._contents.piece(transaction, TEXT, code)
-            row = transaction.execute(
-                "INSERT INTO inputs (parent, code, created) VALUES (?, ?, ?)",
-                (parent_input, piece, time.time()),
-            ).lastrowid
-            assert row is not None  # always set after an INSERT
+            return self._add_input(transaction, parent_input, code)
+
+    def _add_input(self, transaction: Transaction, parent_input: int | None, code: str) -> int:
+        piece = self._contents.piece(transaction, TEXT, code)
+        row = transaction.execute(
+            "INSERT INTO inputs (parent, code, created) VALUES (?, ?, ?)", (parent_input, piece, time.time())
+        ).lastrowid
+        assert row is not None  # always set after an INSERT
         return row
 
     def inputs(self, row: int | None) -> list[str]:
