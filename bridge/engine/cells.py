@@ -87,10 +87,8 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
 
 def run(
     kernel: KernelProcess,
-    code: str,
     orders: dict[str, Any],
     running: Running,
-    *,
     limits: Limits,
     stdin: Sequence[str] | None,
     timeout: float | None,
@@ -110,13 +108,12 @@ def run(
 
     started = time.monotonic()
     execution = kernel.execute(
-        code,
+        running.code,
         metadata={"bridge": orders},
         on_iopub=listen,
         on_input=lambda prompt, password: next(lines, None),
     )
     _await(execution, kernel, running, None if timeout is None else started + timeout)
-    running.detach()
     content = execution.reply or {}
     payload = content.get("payload") or []
     report: dict[str, Any] = next(

@@ -25,12 +25,18 @@ class Running:
         self.ticket = Ticket()
         self.forced = False
         self.timed_out = False
+        self.shutdown = False  # the engine is closing
         self.discard = False  # a reset came: what it leaves is not stored
         self._lock = threading.Lock()
         self._kernel: KernelProcess | None = None
         self._begun = False
         self._over = False
         self._interrupted_at: float | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the kernel has begun its cell."""
+        return self._begun
 
     @property
     def interrupted(self) -> bool:
@@ -53,10 +59,15 @@ class Running:
         if kernel is not None:
             kernel.interrupt()
 
+    def release(self) -> None:
+        """Its kernel died before the cell began: it waits for another one."""
+        with self._lock:
+            self._kernel = None
+
     def detach(self) -> None:
         """Its cell is over: an interrupt from now on must not reach the kernel's next cell."""
         with self._lock:
-            self._over = True
+            self._over = self._over or self._kernel is not None
             self._kernel = None
 
     def interrupt(self, force: bool) -> dict[str, Any]:

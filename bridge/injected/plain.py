@@ -32,6 +32,9 @@ class PlainNamespace:
         shell = self.shell
         vars(builtins).update({name: shell.user_ns[name] for name in _MOVED if name in shell.user_ns})
         self.hide()
+        # While a cell runs IPython hides these from builtins, since its namespace has them.
+        own = self._shell_own
+        shell.builtin_trap.auto_builtins.update({name: own[name] for name in ("exit", "quit") if name in own})
         push: Callable[..., None] = shell.push
 
         def push_plainly(variables: Any, interactive: bool = True) -> None:

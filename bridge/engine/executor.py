@@ -1,0 +1,241 @@
+"""Running cells: a kernel is leased and made to hold a state, the cell runs, what it leaves is stored."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bridge.engine import cells, held, records, replies, surgery
+from bridge.engine.running import Running
+from bridge.errors import BridgeError, KernelDied, RestoreFailed
+from bridge.outputs import Limits
+from bridge.pool import KernelProcess, Pool
+from bridge.store.manifest import State
+from bridge.store.store import Store
+
+log = logging.getLogger(__name__)
+
+TRIES = 3
+"""Kernels that are tried in turn when one dies, or fails, before a cell has begun in it."""
+
+Reply = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a cell is to be run. `timeout` in seconds (None: no limit); `stdin` are the lines that `input()` reads."""
+
+    timeout: float | None = None
+    stdin: Sequence[str] | None = None
+    fresh: bool = False
+    keep_on_error: bool = False
+
+
+class Executor:
+    """Runs cells of one workspace on the kernels of a pool."""
+
+    def __init__(self, store: Store, pool: Pool, workspace: str, limits: Limits) -> None:
+        self._store = store
+        self._pool = pool
+        self._workspace = workspace
+        self._limits = limits
+
+    def from_state(self, state: State, running: Running, name: str, terms: Terms) -> Reply:
+        """Run a cell from a state and store what it leaves under `name`; the execution reply."""
+        nonce = hashlib.sha256(f"{state.id}\0{state.created}\0{running.code}".encode("utf-8", "replace"))
+        orders = {"nonce": nonce.hexdigest()[:10], "state": name, "keep_on_error": terms.keep_on_error}
+
+        def keep(kernel: KernelProcess, outcome: cells.Outcome, reply: Reply) -> None:
+            if "units" in outcome.report and not running.discard:
+                self._keep(state, name, outcome.report, running, kernel, reply)
+            else:
+                _leave_dirty(kernel, outcome.report)
+
+        return self._run(state, running, orders, terms, lambda kernel: None, keep)
+
+    def over_states(self, base: State, states: dict[str, State], running: Running, terms: Terms) -> Reply:
+        """Run a cell that sees each of `states` under its alias, over the variables of `base`; nothing is stored."""
+
+        def forget(kernel: KernelProcess, outcome: cells.Outcome, reply: Reply) -> None:
+            _leave_dirty(kernel, outcome.report)
+            surgery.give_aliases(kernel, {})
+
+        give = functools.partial(surgery.give_aliases, states=states)
+        return self._run(base, running, {"discard": True}, terms, give, forget)
+
+    def ask(self, state: State, use: Callable[[KernelProcess], Reply]) -> Reply:
+        """Ask something of an idle kernel's helper that leaves what the kernel holds as it is."""
+        for attempt in range(TRIES):
+            kernel = self._pool.lease(rank=lambda kernel: abs(held.cost(kernel.held, state)))
+            try:
+                return use(kernel)
+            except KernelDied:
+                if attempt == TRIES - 1:
+                    raise
+            finally:
+                self._pool.release(kernel)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    # -- inside
+
+    def _run(
+        self,
+        state: State,
+        running: Running,
+        orders: Reply,
+        terms: Terms,
+        before: Callable[[KernelProcess], None],
+        after: Callable[[KernelProcess, cells.Outcome, Reply], None],
+    ) -> Reply:
+        """One cell on one kernel that holds the state; on another one when the first dies before the cell begins."""
+        for attempt in range(TRIES):
+            kernel = self._lease_holding(state, running, terms.fresh)
+            try:
+                before(kernel)
+                kernel.retire = kernel.retire or terms.fresh
+                if not running.attach(kernel):
+                    return replies.failed("KeyboardInterrupt", "")
+                outcome = cells.run(kernel, orders, running, self._limits, terms.stdin, terms.timeout)
+                if outcome.died is not None and not running.has_begun and attempt < TRIES - 1:
+                    log.warning("kernel %s died before it began a cell: %s", kernel.id, outcome.died)
+                    running.release()
+                    continue
+                reply = _reply_of(outcome, kernel, running)
+                if outcome.died is None:
+                    after(kernel, outcome, reply)
+                return reply
+            finally:
+                running.detach()
+                self._pool.release(kernel)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _lease_holding(self, state: State, running: Running, fresh: bool) -> KernelProcess:
+        """A leased kernel that holds the state."""
+        last: BridgeError | None = None
+        for _ in range(TRIES):
+            only = None if fresh else held.home_of_live(state.manifest)
+            kernel = self._pool.lease(
+                rank=lambda kernel: held.cost(kernel.held, state),
+                fresh=fresh,
+                only=only,
+                ticket=running.ticket,
+            )
+            mine: held.Held = kernel.held
+            if mine.bound and not mine.holds(state):
+                # What it carries no switch takes back: it is ended, and another one takes its place.
+                kernel.retire = True
+                self._pool.release(kernel)
+                continue
+            try:
+                if not mine.holds(state):
+                    inputs = self._store.inputs(state.inputs)
+                    cells.switch(kernel, state, inputs, functools.partial(self._cell_of, inputs))
+                return kernel
+            except (KernelDied, RestoreFailed) as error:
+                log.warning("kernel %s could not be given state %d: %s", kernel.id, state.id, error)
+                last = error
+                kernel.retire = True
+                self._pool.release(kernel)
+            except BaseException:
+                kernel.retire = True
+                self._pool.release(kernel)
+                raise
+        raise last or RestoreFailed("no kernel could be given the state")
+
+    def _cell_of(self, inputs: list[str], file_name: str) -> list[Any] | None:
+        """The text and number of the cell that a code object's file name stands for."""
+        for number in range(len(inputs), 0, -1):
+            if cell_file(inputs[number - 1]) == file_name:
+                return [inputs[number - 1], number]
+        known = self._store.cache_get("cell", file_name)
+        return list(known) if known is not None else None
+
+    def remember_cells(self, state: State) -> None:
+        """Keep the cells that a state's functions come from: a state made of it may not be in their line."""
+        files = {name for unit in state.manifest.units.values() for name in unit.record.get("files", ())}
+        for number, text in enumerate(self._store.inputs(state.inputs) if files else (), 1):
+            if cell_file(text) in files:
+                self._store.cache_put("cell", cell_file(text), [text, number])
+
+    def _keep(
+        self, before: State, name: str, report: Reply, running: Running, kernel: KernelProcess, reply: Reply
+    ) -> None:
+        """Store the state that a cell left and complete its reply."""
+        manifest = records.successor(before.manifest, report)
+        # An empty cell is none to IPython: it is not counted, and not among the inputs.
+        cell = running.code if running.code and not running.code.isspace() else None
+        info = {"execution_count": report["count"], "seed": before.info.get("seed", 0)}
+        mine: held.Held = kernel.held
+        mine.bound = list(report.get("bound", []))
+        try:
+            state = self._store.put(
+                self._workspace,
+                name,
+                parent=before.id,
+                code=running.code,
+                inputs=before.inputs,
+                info=info,
+                manifest=manifest,
+                cell=cell,
+            )
+        except BridgeError:
+            kernel.retire = True
+            raise
+        mine.adopt(state, mine.inputs if cell is None else [*mine.inputs, cell])
+        reply["state_name"] = name
+        reply["changed_symbols"] = records.changed_names(before.manifest, manifest)
+        reply["state"] = replies.snapshot_report(before.manifest, manifest, report)
+
+
+def _leave_dirty(kernel: KernelProcess, report: Reply) -> None:
+    """Remember what a cell that left no state may have changed."""
+    mine: held.Held = kernel.held
+    mine.bound = list(report.get("bound", []))
+    dirty = report.get("dirty")
+    mine.spoil(list(mine.units) if dirty is None else dirty)
+    if dirty is None:
+        kernel.retire = True
+
+
+def _reply_of(outcome: cells.Outcome, kernel: KernelProcess, running: Running) -> Reply:
+    """The reply of a cell that ran, before its state is stored."""
+    reply = replies.finished(outcome.content, outcome.report, outcome.outputs.outputs(), outcome.duration)
+    reply["kernel_id"] = kernel.id
+    error = reply["error"]
+    if outcome.died is not None:
+        error = _error_of_death(outcome.died, running)
+        if running.forced:
+            reply["killed"] = True
+    elif error is not None and running.timed_out:
+        error = {**error, "ename": "TimeoutError", "evalue": "the cell ran out of time"}
+    elif error is not None and running.interrupted and error["ename"] == "CancelledError":
+        # A cell that awaits meets an interrupt as the cancellation of what it awaits.
+        error = {**error, "ename": "KeyboardInterrupt"}
+    if error is not None:
+        reply["error"] = error
+        reply["output"] = replies.end_with(reply["output"], outcome.content, error)
+    if "fault" in outcome.report:
+        log.error("the helper failed after a cell:\n%s", outcome.report["fault"])
+        kernel.retire = True
+    return reply
+
+
+def _error_of_death(reason: str, running: Running) -> dict[str, Any]:
+    """The error of a cell whose kernel ended under it."""
+    if running.shutdown:
+        return {"ename": "ServerShutdown", "evalue": "the server is shutting down", "traceback": []}
+    if running.forced:
+        return {"ename": "KeyboardInterrupt", "evalue": "", "traceback": []}
+    if running.timed_out:
+        return {"ename": "TimeoutError", "evalue": "the cell ran out of time", "traceback": []}
+    return {"ename": "KernelDied", "evalue": f"the kernel ended: {reason}", "traceback": []}
+
+
+def cell_file(code: str) -> str:
+    """The file name of a cell's code objects: the same for the same text, as the helper names it."""
+    digest = hashlib.sha1(code.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+    return f"/tmp/ipykernel_0/{int(digest[:12], 16)}.py"
