@@ -232,7 +232,8 @@ class Pool:
             if not kernel.alive:
                 raise KernelStartFailed(f"the kernel ended as it started: {kernel.exit_reason}")
         except Exception as error:
-            log.warning("a kernel did not start: %s", error)
+            if not self._closing:  # a shutdown kills what is starting
+                log.warning("a kernel did not start: %s", error)
             self._end(kernel)
             self._start_failed(error)
         else:
