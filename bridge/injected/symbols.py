@@ -210,6 +210,7 @@ class Tracker:
             self._learn_new(plan.before)
         if self._hooked and not self._plans:
             plan.watched = self._watch.start(plan.before)
+        del self._plans[:-16]  # cells that were begun and never ended must not pile up
         self._plans.append(plan)
         plan.elsewhere = self._elsewhere()
         plan.lookup.look(plan.elsewhere)
