@@ -93,6 +93,7 @@ def skipped(manifest: Manifest) -> list[dict[str, str]]:
             for root in unit.names or unit.record["nodes"]:
                 where = f"{path}: " if path != root else ""
                 found.append({"name": root, "reason": where + reason})
+        found.extend(unit.record.get("problems", ()))
     return found
 
 

@@ -91,7 +91,7 @@ def snapshot_report(before: Manifest, after: Manifest, report: Mapping[str, Any]
     live = [unit for unit in after.units.values() if records.is_live(unit)]
     return {
         "saved": sorted(name for unit in written if not records.is_live(unit) for name in unit.names),
-        "skipped": records.skipped(after) + list(report.get("problems", [])),
+        "skipped": records.skipped(after),
         "live": sorted(name for unit in live for name in unit.names),
         "largest": records.largest(after),
         "defs": sorted(

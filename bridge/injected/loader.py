@@ -43,6 +43,7 @@ class Loader:
         self._made: dict[str, Any] = {}
         self._started: set[str] = set()
         self._current: list[Source] = []
+        self._bare = 0  # in a skeleton nothing is filled: its own node is not there yet to be referred to
 
     def load(self, sources: list[Source]) -> None:
         """Load these units; `values` and `failed` tell the outcome."""
@@ -121,7 +122,7 @@ class Loader:
         source = self._owner.get(key)
         if source is None:
             return self.ledger.nodes[key]
-        if source.key not in self._started:
+        if source.key not in self._started and not self._bare:
             self._load(source)
         return self._skeleton(key)
 
@@ -132,7 +133,11 @@ class Loader:
         source = self._owner.get(key)
         if source is None:
             return self.ledger.nodes[key]
-        kind, parts = pickle.loads(source.skeletons[key])
+        self._bare += 1
+        try:
+            kind, parts = pickle.loads(source.skeletons[key])
+        finally:
+            self._bare -= 1
         if kind == "class":
             made: Any = classes.from_skeleton(parts)
         elif kind == "cell":

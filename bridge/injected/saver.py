@@ -15,6 +15,7 @@ import base64
 import importlib.util
 import io
 import pickle
+import sys
 import types
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -26,9 +27,13 @@ INLINE = 32 * 1024  # bytes; a longer pickle goes to the blob folder
 
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
 # Shared by everyone who uses the library, and the same again after a load: no sign of aliasing.
+# (dtype is NumPy's, ExtensionDtype pandas', DataType Arrow's and polars'.)
 _COMMON = frozenset(
-    {"dtype", "Pattern", "timezone", "ZoneInfo", "code", "module", "builtin_function_or_method"}
-)
+    {
+        "dtype", "ExtensionDtype", "DataType", "Pattern", "timezone", "ZoneInfo", "code", "module",
+        "builtin_function_or_method", "cython_function_or_method",
+    }
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -138,8 +143,7 @@ class Saver:
         self._new_nodes: list[Part] = []
         self._taken: dict[str, Part] = {}  # node key -> the part that will own it
         self._count = 0
-        self._left_out: dict[str, set[str]] = {}  # node key -> attributes that cannot be saved
-        self.problems: list[dict[str, str]] = []
+        self._left_out: dict[str, dict[str, str]] = {}  # node key -> attributes that cannot be saved, and why
 
     # What reducers ask (see `reducers.Saving`).
 
@@ -239,9 +243,7 @@ class Saver:
             for name, value in classes.body(obj).items():
                 failure = self.failure_of(value, part)
                 if failure is not None:
-                    self._left_out.setdefault(key, set()).add(name)
-                    part_name = f"{obj.__qualname__}.{name}"
-                    self.problems.append({"name": part_name, "reason": failure})
+                    self._left_out.setdefault(key, {})[name] = failure
         self._pickle(part)
 
     def failure_of(self, value: Any, part: Part) -> str | None:
@@ -302,9 +304,9 @@ class Saver:
         if not isinstance(obj, type):
             return [Body(key, reducers.function_state(obj))]
         methods: dict[str, Any] = {}
-        others: dict[str, Any] = {}
+        others: dict[str, Any] = {"__doc__": obj.__dict__.get("__doc__")}
         for name, value in classes.body(obj).items():
-            if name not in self._left_out.get(key, ()):
+            if name not in self._left_out.get(key, ()) and name != "__doc__":
                 (methods if isinstance(value, _METHOD_TYPES) else others)[name] = value
         return [Body(key, methods), Body(key, others)]
 
@@ -351,7 +353,7 @@ class Saver:
     def _has_identity(self, obj: Any) -> bool:
         """Whether two units that both hold this object must be one."""
         kind = type(obj)
-        if kind in _ATOMS or kind.__name__ in _COMMON or kind is Body:
+        if kind in _ATOMS or kind is Body or any(base.__name__ in _COMMON for base in kind.__mro__):
             return False
         if isinstance(obj, (type, types.FunctionType)):
             return (
@@ -363,6 +365,9 @@ class Saver:
             return self.ledger.node_key(obj) is None
         if kind.__module__ in ("typing", "enum") or isinstance(kind, reducers.EnumType):
             return False
+        pandas = sys.modules.get("pandas")
+        if kind is list and pandas is not None and obj is getattr(pandas.DataFrame, "_metadata", None):
+            return False  # one list for all frames, which they pickle as if it were theirs
         return not isinstance(obj, reducers.Scope) and id(obj) not in reducers.singletons(kind)
 
     def record(self, part: Part) -> dict[str, Any]:
@@ -377,6 +382,11 @@ class Saver:
             "files": sorted(part.files),
             "globals": sorted(part.globals),
             "engine": part.engine,
+            "problems": [
+                {"name": f"{obj.__qualname__}.{name}", "reason": reason}
+                for key, obj in part.nodes.items()
+                for name, reason in self._left_out.get(key, {}).items()
+            ],
             "meta": {root: failures.summary(value) for root, value in part.roots.items()},
         }
         stored_arrays = [

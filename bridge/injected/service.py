@@ -60,6 +60,7 @@ class Helper:
         self._plan: Any = None
         self._ids: dict[str, int] = {}
         self._started = 0.0
+        self._depth = 0  # cells under way: one that a cell runs counts as its own
         self._header: Any = {}
         self._handlers: dict[str, Callable[[Request, list[Any]], Reply]] = {
             "switch": self._switch,
@@ -111,7 +112,10 @@ class Helper:
     # Around a cell.
 
     def _before_cell(self, info: Any) -> None:
-        """IPython is about to run a cell."""
+        """IPython is about to run a cell; a cell may run others, which are part of it."""
+        self._depth += 1
+        if self._depth > 1:
+            return
         late: list[int] = []
         interrupt = signal.signal(signal.SIGINT, lambda number, frame: late.append(number))
         try:
@@ -136,6 +140,11 @@ class Helper:
 
     def _after_cell(self, result: Any) -> None:
         """The cell is over: save what it changed and say so in the reply's payload."""
+        # An empty cell, or one that an interrupt kept from beginning, has had no hook before it.
+        self._depth = max(0, self._depth - 1)
+        if self._depth and not self._is_over(result):
+            return
+        self._depth = 0
         # An interrupt that comes too late for the cell must not hit the helper.
         interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
@@ -147,6 +156,11 @@ class Helper:
         self.shell.payload_manager.write_payload(
             {"source": PAYLOAD, "report": json.dumps(report)}, single=False
         )
+
+    def _is_over(self, result: Any) -> bool:
+        """Whether the request's own cell has ended, and not one that it ran."""
+        code = (self.kernel.get_parent("shell") or {}).get("content", {}).get("code")
+        return result is None or getattr(getattr(result, "info", None), "raw_cell", None) == code
 
     def _report(self, result: Any) -> Reply:
         orders = (self.kernel.get_parent("shell") or {}).get("metadata", {}).get("bridge", {})

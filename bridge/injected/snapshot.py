@@ -48,7 +48,7 @@ class Snapshots:
 
         `touched` are those whose value can have been reached in any way, `read` those that the cell read.
 
-        Gives {"units": new records, "removed": keys, "problems": [...], "written": bytes}.
+        Gives {"units": new records, "removed": keys, "written": bytes}.
         """
         ledger = self.ledger
         gone = ledger.of_root.keys() - values.keys()
@@ -81,7 +81,6 @@ class Snapshots:
         return {
             "units": changed,
             "removed": sorted(removed),
-            "problems": saver.problems,
             "written": self.folder.take_written(),
         }
 
