@@ -31,11 +31,17 @@ def environment(folder: Path, packages: tuple[str, ...]) -> Path:
 
 
 def kernelspec(jupyter_path: Path, name: str, python: Path) -> None:
-    """Writes a kernelspec of that name; `jupyter_path` then belongs into JUPYTER_PATH."""
+    """Writes a kernelspec of that name; `jupyter_path` then belongs into JUPYTER_PATH.
+
+    Its kernels start in their own folder: in the checkout, where the tests start servers, `import bridge`
+    would find the sources.
+    """
     folder = jupyter_path / "kernels" / name
     folder.mkdir(parents=True)
+    start = f"import os, runpy; os.chdir({str(folder)!r}); "
+    start += "runpy.run_module('ipykernel_launcher', run_name='__main__', alter_sys=True)"
     spec = {
-        "argv": [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "argv": [str(python), "-c", start, "-f", "{connection_file}"],
         "display_name": name,
         "language": "python",
     }

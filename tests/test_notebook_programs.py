@@ -59,7 +59,7 @@ def test_globals_hold_what_a_plain_script_would_have(client: Client) -> None:
 def test_inspecting_a_state_changes_nothing(client: Client) -> None:
     start = client.run("a = [1]; b = {'a': a}\ndef f(): return a")["state_name"]
     reply = client.run(INSPECTION, start, "look")
-    assert reply["changed_symbols"] == ["_look", "json", "types"]
+    assert reply["changed_symbols"] == []
     assert reply["accessed_symbols"] == ["a", "b", "f"]
     before = client.post("/alias_groups", {"state_name": start})[1]
     after = client.post("/alias_groups", {"state_name": "look"})[1]
@@ -186,7 +186,7 @@ def test_a_database_connection_is_usable_in_the_next_cell(client: Client) -> Non
     reply = client.run(
         "import sqlite3\ndb = sqlite3.connect(':memory:'); db.execute('create table t (n)'); None"
     )
-    assert [entry["name"] for entry in reply["state"]["live"]] == ["db"]
+    assert reply["state"]["live"] == ["db"]
     state = client.run("db.execute('insert into t values (7)'); None", reply["state_name"])["state_name"]
     assert text_of(client.run("print(db.execute('select n from t').fetchall())", state)) == "[(7,)]\n"
 

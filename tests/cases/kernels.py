@@ -36,7 +36,12 @@ CASES = (
         "a process that ends itself is reported with its exit code and the output so far",
         (
             Step("x = 1"),
-            Step("print('bye', flush=True); import os; os._exit(3)", "bye\n", error="KernelDied", evalue="3"),
+            Step(
+                "print('bye', flush=True); import os, time; time.sleep(0.3); os._exit(3)",
+                "bye\n",
+                error="KernelDied",
+                evalue="3",
+            ),
             Step("print(x)", "1\n"),
         ),
     ),

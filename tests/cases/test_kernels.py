@@ -30,7 +30,9 @@ def test_a_line_of_cells_goes_on_after_each_end(client: Client, case: kernels.Li
             assert step.evalue in reply["error"]["evalue"]
             assert reply["state_name"] is None
             assert reply["output"][-1]["output_type"] == "error"
-        assert text_of(reply) == step.shows
+        # IPython's own hint about exit() comes on standard error; it is not what is asked here.
+        said = [output for output in reply["output"] if output.get("name") != "stderr"]
+        assert text_of({"output": said}) == step.shows
         state = reply["state_name"] or state
 
 
@@ -129,8 +131,9 @@ def test_k05_an_interrupt_for_a_cell_that_is_over_hits_nobody(
 
 def test_k08_exit_is_no_end_of_anything(client: Client) -> None:
     state = client.run("y = 2")["state_name"]
-    reply = client.execute("exit()", state)
-    after = reply["state_name"] or state
+    reply = client.run("exit()", state)
+    assert "exit" in reply["notice"]
+    after = reply["state_name"]
     assert text_of(client.run("print(y)", after)) == "2\n"
     assert text_of(client.run("print(y)", after, isolation="fresh")) == "2\n"
 
@@ -222,7 +225,7 @@ def test_k23_reading_a_frame_changes_nothing(client: Client) -> None:
 def test_k24_a_change_through_another_name_is_seen(client: Client) -> None:
     before = client.run("bag = {'x': [1]}; short = bag['x']")["state_name"]
     reply = client.run("def poke(v): v.append(2)\npoke(short)", before)
-    assert {"bag", "short", "poke"} <= set(reply["changed_symbols"])
+    assert {"bag", "short"} <= set(reply["changed_symbols"])
     assert reply["modified_symbols"] == ["poke"]
     _, diff = client.get("/diff", a=before, b=reply["state_name"])
     assert (diff["added"], diff["removed"], diff["changed"]) == (["poke"], [], ["bag", "short"])
