@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -22,18 +23,26 @@ Answer = Callable[[Message, str], None]
 class Execution:
     """One execute_request under way, or any other request that ends with a reply and an idle status.
 
-    `reply` is the content of the reply once it has come, `died` how the kernel ended if that came first.
+    `reply` is the content of the reply once it has come, `idle` whether the idle status has, `died` how the
+    kernel ended if that came first.
     `receive` and `lost` are called by the kernel's channel thread alone.
     """
 
-    def __init__(self, msg_id: str, on_iopub: OnIopub, on_input: OnInput, answer: Answer) -> None:
+    def __init__(
+        self, msg_id: str, on_iopub: OnIopub, on_input: OnInput, answer: Answer, *, silent: bool = False
+    ) -> None:
         self.msg_id = msg_id
+        # The first message that ipykernel publishes with its handler for SIGINT in place; a silent cell has none.
+        self._beginning = "status" if silent else "execute_input"
         self.reply: dict[str, Any] | None = None
         self.died: str | None = None
         self._on_iopub = on_iopub
         self._on_input = on_input
         self._answer = answer
         self.idle = False
+        self._lock = threading.Lock()  # guards the two below against each other
+        self.begun_at: float | None = None  # monotonic
+        self._when_begun: Callable[[], None] | None = None
         self._ended = threading.Event()
 
     def wait(self, timeout: float | None) -> bool:
@@ -43,9 +52,32 @@ class Execution:
         """
         return self._ended.wait(timeout)
 
+    @property
+    def ended(self) -> bool:
+        """Whether there is nothing more to wait for."""
+        return self._ended.is_set()
+
+    def when_begun(self, action: Callable[[], None]) -> bool:
+        """Has `action` called in the channel thread once the kernel is in the cell's code; False if it is."""
+        with self._lock:
+            if self.begun_at is None:
+                self._when_begun = action
+            return self.begun_at is None
+
+    def overtaken(self) -> None:
+        """The kernel has answered what was sent after this: what has not come of it will not come.
+
+        A signal that meets ipykernel itself, before or after the cell's own code, costs the reply or the idle.
+        """
+        if self.reply is None:
+            self.reply = {"status": "error", "ename": "KeyboardInterrupt", "evalue": "", "traceback": []}
+        self._ended.set()
+
     def receive(self, channel: str, message: Message) -> bool:
         """Takes one message that answers this one; True when it was the last one to wait for."""
         if channel == "iopub":
+            if message["msg_type"] == self._beginning:
+                self._begin()
             self._publish(message)
         elif channel == "stdin":
             # A thread of its own: whoever answers may take their time, and output must flow meanwhile.
@@ -62,6 +94,13 @@ class Execution:
         """The kernel is gone; what has not come will not come."""
         self.died = reason
         self._ended.set()
+
+    def _begin(self) -> None:
+        with self._lock:
+            self.begun_at = time.monotonic()
+            action, self._when_begun = self._when_begun, None
+        if action is not None:
+            action()
 
     def _publish(self, message: Message) -> None:
         if message["msg_type"] == "status" and message["content"].get("execution_state") == "idle":
@@ -110,6 +149,32 @@ class Request:
         """The kernel is gone; there will be no reply."""
         self.died = reason
         self._ended.set()
+
+
+class Overtaker:
+    """A request sent after a cell; its own reply and idle prove that the cell has no more to come.
+
+    A kernel answers its shell requests one after the other, and each channel keeps the order. `then` is called
+    at the proof. `receive` and `lost` are called by the kernel's channel thread alone.
+    """
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._then = then
+        self._replied = False
+        self._idle = False
+
+    def receive(self, channel: str, message: Message) -> bool:
+        """Takes one message that answers this one; True when it was the last one to wait for."""
+        if channel == "shell":
+            self._replied = True
+        elif channel == "iopub" and message["content"].get("execution_state") == "idle":
+            self._idle = True
+        if self._replied and self._idle:
+            self._then()
+        return self._replied and self._idle
+
+    def lost(self, reason: str) -> None:
+        """The kernel is gone; the cell is told that by itself."""
 
 
 class Greeting:

@@ -47,7 +47,7 @@ def find_kernelspec(name: str | None) -> KernelSpec:
     """
     from jupyter_client.kernelspec import KernelSpec, KernelSpecManager, NoSuchKernel
 
-    if name is None:
+    if not name:
         argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
         return KernelSpec(argv=argv, display_name="Python 3", language="python")
     try:

@@ -6,12 +6,13 @@ import asyncio
 import logging
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bridge.errors import KernelDied, KernelStartFailed, KernelTimeout
-from bridge.pool.execution import Execution, Greeting, OnInput, OnIopub, Request
+from bridge.pool.execution import Execution, Greeting, OnInput, OnIopub, Overtaker, Request
 from bridge.pool.orphans import end_orphans, moment
 from bridge.pool.wire import Frame, Message, Wire
 
@@ -32,6 +33,10 @@ POLL_FAILURES = 5
 """Looks in a row that may fail before a kernel counts as lost."""
 SIGNAL_TIMEOUT = 2.0
 """Seconds for a provisioner to deliver a signal."""
+WARM_UP = 0.03
+"""Seconds from the begin of a cell in which ipykernel is still at its own work: a signal there may be swallowed."""
+SECOND_TRY = 1.0
+"""Seconds after the last look for orphans; an interrupt inside ipykernel's own sending spoils the message."""
 HEARD_WITHIN = 0.1
 """Seconds after a reply in which its idle status shows that iopub is connected."""
 
@@ -72,7 +77,11 @@ class KernelProcess:
         self._launching = asyncio.Lock()
         self._ending = False
         self._group: int | None = None  # of a local kernel
+        self._cell: Execution | None = None  # the one sent last
         self._cell_began = 0.0
+        self._aftermath: asyncio.Task[None] | None = None
+        self._quiet = threading.Event()  # cleared while a signal is on its way
+        self._quiet.set()
         self._last_words: str | None = None
 
     @property
@@ -107,8 +116,7 @@ class KernelProcess:
         when the execution has ended; None (or an exception) lets `input()` raise EOFError.
         """
         channels = self._connected()
-        if not channels.awaited:
-            self._cell_began = moment()
+        self._quiet.wait(SIGNAL_TIMEOUT)  # a signal for the cell before this one
         header = channels.header("execute_request")
         content = {
             "code": code,
@@ -118,7 +126,8 @@ class KernelProcess:
             "allow_stdin": allow_stdin,
             "stop_on_error": stop_on_error,
         }
-        execution = Execution(header["msg_id"], on_iopub, on_input, self._answer)
+        execution = Execution(header["msg_id"], on_iopub, on_input, self._answer, silent=silent)
+        self._cell, self._cell_began = execution, moment()
         channels.send(
             "shell", "execute_request", content, header=header, metadata=metadata, handler=execution
         )
@@ -138,24 +147,73 @@ class KernelProcess:
         """Interrupts what runs, as the kernelspec says, and sends a request that stops a cell that awaits.
 
         A cell that awaits meets the signal's KeyboardInterrupt only when its event loop next wakes: any shell
-        request wakes it. KernelTimeout when the provisioner does not deliver; a dead kernel is left alone.
+        request wakes it. A cell that was sent but is not yet begun is interrupted when it is: before that,
+        ipykernel ignores signals. KernelTimeout when the provisioner does not deliver; a dead kernel is left
+        alone.
         """
-        manager, channels = self._manager, self._channels
-        if manager is None or channels is None or not self.alive:
+        cell = self._cell if self._cell is not None and not self._cell.ended else None
+        if self._channels is None or not self.alive:
             return
-        at_work = channels.awaited
-        if self._host.spec.interrupt_mode == "message":
-            channels.send("control", "interrupt_request", {})
-        else:
-            self._signal(signal.SIGINT)
-        channels.send("shell", "kernel_info_request", {})
-        if at_work and self._group is not None:
-            self._host.submit(end_orphans(self._group, self._cell_began))
+        if cell is not None and cell.when_begun(lambda: self._begin_interrupt(cell)):
+            return
+        try:
+            self._host.run(self._interrupt(cell), SIGNAL_TIMEOUT)
+        except TimeoutError as error:
+            raise KernelTimeout(str(error)) from error
+
+    def _begin_interrupt(self, cell: Execution) -> None:
+        self._host.submit(self._interrupt(cell))
+
+    async def _interrupt(self, cell: Execution | None) -> None:
+        channels, provisioner = self._connected(), self._provisioner()
+        if provisioner is None or not self.alive:
+            return
+        if cell is not None and cell.begun_at is not None:
+            await asyncio.sleep(max(0.0, cell.begun_at + WARM_UP - time.monotonic()))
+        self._quiet.clear()
+        try:
+            if cell is not None and cell.ended:
+                return  # the signal must not meet whatever comes after it
+            if self._host.spec.interrupt_mode == "message":
+                channels.send("control", "interrupt_request", {})
+            else:
+                await provisioner.send_signal(signal.SIGINT)
+        finally:
+            self._quiet.set()
+        self._overtake(channels, cell)
+        if cell is not None:
+            if self._aftermath is not None:
+                self._aftermath.cancel()
+            self._aftermath = asyncio.create_task(self._settle(channels, cell, self._cell_began))
+
+    def _overtake(self, channels: Channels, cell: Execution | None) -> None:
+        """Sends the request that wakes a cell that awaits, and whose answer proves that the cell has ended."""
+
+        def overtaken() -> None:
+            if cell is not None:
+                channels.forget(cell.msg_id)
+                cell.overtaken()
+
+        channels.send("shell", "kernel_info_request", {}, handler=Overtaker(overtaken))
+
+    async def _settle(self, channels: Channels, cell: Execution, began: float) -> None:
+        """Looks after what an interrupt may leave: orphans, and an answer that it cut in two."""
+        if self._group is not None:
+            await end_orphans(self._group, began)
+        await asyncio.sleep(SECOND_TRY)
+        if not cell.ended and self.alive:
+            self._overtake(channels, cell)
 
     def kill(self) -> None:
         """Kills the process and its process group; the death shows within half a second, like any other."""
-        self._ending = True
-        self._signal(None)
+        self._ending = self.retire = True  # so that a release before the death is seen leases it to nobody
+        provisioner = self._provisioner()
+        if provisioner is None or not self.alive:
+            return
+        try:
+            self._host.run(provisioner.kill(), SIGNAL_TIMEOUT)
+        except TimeoutError as error:
+            raise KernelTimeout(str(error)) from error
 
     def _answer(self, request: Message, value: str) -> None:
         if self._channels is not None:
@@ -297,6 +355,8 @@ class KernelProcess:
         if self._group is not None:
             _kill_group(self._group)
             self._host.guard.drop_group(self._group)
+        if self._aftermath is not None:
+            self._aftermath.cancel()
         self._last_words = self._tail()
         reason = describe_exit(code) if code is not None else "its provisioner lost it"
         if not self._ending:
@@ -336,16 +396,8 @@ class KernelProcess:
             await asyncio.sleep(interval)
         return None
 
-    def _signal(self, signum: int | None) -> None:
-        """Sends a signal, None for the provisioner's own way to kill; nothing when the process has ended."""
-        provisioner = self._manager.provisioner if self._manager is not None else None
-        if provisioner is None or not self.alive:
-            return
-        work = provisioner.kill() if signum is None else provisioner.send_signal(signum)
-        try:
-            self._host.run(work, SIGNAL_TIMEOUT)
-        except TimeoutError as error:
-            raise KernelTimeout(str(error)) from error
+    def _provisioner(self) -> KernelProvisionerBase | None:
+        return self._manager.provisioner if self._manager is not None else None
 
     # -- files --------------------------------------------------------------------------------------------
 

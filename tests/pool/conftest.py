@@ -14,7 +14,7 @@ import pytest
 
 from bridge.pool import KernelProcess, Pool, PoolSettings
 
-KERNEL_NAME = os.environ.get("BRIDGE_TEST_KERNEL")
+KERNEL_NAME = os.environ.get("BRIDGE_TEST_KERNEL") or None
 
 MakePool = Callable[..., Pool]
 
@@ -52,4 +52,6 @@ def kernel(shared_pool: Pool) -> Iterator[KernelProcess]:
     """A leased kernel that may be killed: the pool replaces it."""
     leased = shared_pool.lease()
     yield leased
+    if not leased.execute("", on_iopub=lambda message: None, on_input=lambda *_: None).wait(3):
+        leased.kill()  # a cell that a failed test left running must not be the next test's trouble
     shared_pool.release(leased)

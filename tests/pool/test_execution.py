@@ -152,6 +152,27 @@ def test_an_interrupt_ends_the_cell_and_not_the_kernel(
     assert run(kernel, "print('next')").text == "next\n"
 
 
+def test_an_interrupt_right_after_the_sending_counts(kernel: KernelProcess) -> None:
+    for _ in range(20):
+        cell = Cell(kernel, "import time; time.sleep(600)")
+        kernel.interrupt()
+        assert cell.end().error == "KeyboardInterrupt"
+
+
+def test_a_silent_cell_is_interrupted_too(kernel: KernelProcess) -> None:
+    cell = Cell(kernel, SPIN, silent=True, store_history=False).until("running")
+    kernel.interrupt()
+    assert cell.end().error == "KeyboardInterrupt"
+
+
+def test_an_interrupt_at_the_end_of_a_cell_spares_the_next(kernel: KernelProcess) -> None:
+    for _ in range(20):
+        cell = Cell(kernel, "1")
+        assert cell.execution.wait(BOUND)
+        kernel.interrupt()
+        assert run(kernel, "2").error is None
+
+
 def test_an_interrupt_reaches_the_cells_own_children(kernel: KernelProcess) -> None:
     cell = Cell(kernel, "%%bash\nsleep 600 & sleep 600")
     eventually(lambda: len(group_of(kernel)) == 3, "the shell and both its commands run")
