@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,13 +13,34 @@ def default_pool_size() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+DEFAULT_RETENTION = 14 * 24 * 3600
+_RETENTION_VARIABLES = ("BRIDGE_STATE_EXPIRY_SECONDS", "ALBEDO_STATE_EXPIRY_SECONDS")
+_RETENTION_RANGE = range(1, 31_536_000 + 1)
+
+
+def retention_from(environ: Mapping[str, str]) -> int:
+    """Seconds that unlabelled workspaces are kept unused; the first variable that is set wins.
+
+    ValueError, with a message that names the variable, for anything but a whole number in range.
+    """
+    for name in _RETENTION_VARIABLES:
+        text = environ.get(name)
+        if text is None:
+            continue
+        if not text.isdecimal() or int(text) not in _RETENTION_RANGE:
+            bounds = f"{_RETENTION_RANGE.start} to {_RETENTION_RANGE.stop - 1}"
+            raise ValueError(f"{name} must be a whole number of seconds from {bounds}, not {text!r}")
+        return int(text)
+    return DEFAULT_RETENTION
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How one engine runs; every field has the default that the command line documents.
 
     `home` None means the default home (see `bridge.store.home.default_path`); `workspace` None a new one,
     `"last"` the one used last. `kernel_name` None is the server's own interpreter. `timeout` is in seconds
-    (None: no limit), `max_output_bytes` in characters of stream text for one cell.
+    (None: no limit), `max_output_bytes` in characters of stream text for one cell, `retention` in seconds.
     """
 
     home: Path | None = None
@@ -32,3 +54,4 @@ class Settings:
     display_max_columns: int = 100
     display_max_colwidth: int = 128
     verbose: bool = False
+    retention: int = DEFAULT_RETENTION

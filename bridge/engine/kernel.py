@@ -13,6 +13,7 @@ from typing import Any
 
 from bridge.engine import held, helper, replies, surgery
 from bridge.engine.executor import Executor, Terms
+from bridge.engine.expiry import Expiry
 from bridge.engine.queries import Queries
 from bridge.engine.running import Registry, Running
 from bridge.errors import Conflict, Interrupted, KernelError, ShuttingDown, StateNotFound
@@ -60,6 +61,7 @@ class Kernel:
         self.pool.start()
         limits = Limits(stream=self.settings.max_output_bytes)
         self._executor = Executor(self.store, self.pool, self.workspace, limits)
+        self._expiry = Expiry(self.store, self.settings.retention)
         self._queries = Queries(self.store, self.workspace, self._executor.ask)
 
     # -- executing
@@ -233,6 +235,7 @@ class Kernel:
         self.pool.shutdown()
         if not self._registry.wait_until_empty(CLOSE_SECONDS / 4):
             log.warning("executions were still under way when the engine closed")
+        self._expiry.close()
         self.store.close()
         self.home.close()
 

@@ -64,8 +64,23 @@ class Queries:
         self._ask = ask
 
     def details(self, workspace: str) -> list[Reply]:
-        """Each state of a workspace with its parent, timestamp, code and bytes."""
-        return self._store.details(workspace)
+        """Each state of a workspace, oldest first, with its parent's name, timestamp, code and bytes."""
+        fields = {
+            "name": "name",
+            "parent_name": "parent",
+            "created": "timestamp",
+            "code": "code",
+            "bytes": "bytes",
+        }
+        spaces = [workspace]
+        if workspace == "*":
+            spaces = [found["name"] for found in self._store.workspaces()]
+        found = []
+        for space in spaces:
+            for row in self._store.details(space):
+                state = {ours: row[theirs] for theirs, ours in fields.items()}
+                found.append(state if workspace != "*" else {**state, "name": f"{space}:{state['name']}"})
+        return found
 
     def _inspect(self, state: State, names: Iterable[str], **wanted: Any) -> Reply:
         """Load what these names need in an idle kernel, in a namespace apart, and ask."""

@@ -213,6 +213,11 @@ class Helper:
         read = set(symbols.accessed) if symbols.certain else set(values)
         taken = self.snapshots.take(values, rebound, touched, read, nonce, str(orders.get("state", "")))
         reply.update(taken)
+        if any(
+            unit["engine"] == "live" and unit["roots"][:1] and unit["roots"][0].startswith(PATCH)
+            for unit in reply["units"]
+        ):
+            reply["bound"].append("a patched attribute that cannot be saved")
         reply["engine"] = saver.engine_name()
         reply["order"] = names if names != self._order else None
         self._order = names

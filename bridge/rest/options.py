@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bridge.rest.auth import Access, host_name, origin_text
-from bridge.settings import Settings, default_pool_size
+from bridge.settings import Settings, default_pool_size, retention_from
 
 TOKEN_VARIABLE = "BRIDGE_TOKEN"
 DEFAULT_BIND = "127.0.0.1:8080"
@@ -215,6 +215,10 @@ def read_options(given: Mapping[str, Any], environ: MutableMapping[str, str]) ->
     allow_hosts, allow_origins = values.pop("allow_host", ()), values.pop("allow_origin", ())
     if "kernel" in values:
         values["kernel_name"] = values.pop("kernel")
+    try:
+        values["retention"] = retention_from(environ)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     return Options(
         host=host,
         port=port,

@@ -144,3 +144,16 @@ def test_the_help_explains_every_flag() -> None:
     for flag in FLAGS:
         assert f"--{flag.name}" in words
         assert flag.help in words
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "31536001", "soon", "1.5", ""])
+def test_a_retention_out_of_range_is_one_clear_line(text: str) -> None:
+    with pytest.raises(UsageError, match="BRIDGE_STATE_EXPIRY_SECONDS must be a whole number"):
+        read_options({}, {"BRIDGE_STATE_EXPIRY_SECONDS": text})
+
+
+def test_the_retention_comes_from_the_environment() -> None:
+    assert read_options({}, {}).settings.retention == 1209600
+    assert read_options({}, {"ALBEDO_STATE_EXPIRY_SECONDS": "60"}).settings.retention == 60
+    both = {"ALBEDO_STATE_EXPIRY_SECONDS": "60", "BRIDGE_STATE_EXPIRY_SECONDS": "31536000"}
+    assert read_options({}, both).settings.retention == 31536000
