@@ -16,7 +16,7 @@ def explain(error: BaseException) -> str:
     """One line about an error: its message, or its type where it has none."""
     text = re.sub(r" at 0x[0-9a-fA-F]+", "", str(error)).strip()
     name = type(error).__name__
-    if name in ("Unsaveable", "TypeError", "PicklingError") and text:
+    if name in ("Unsaveable", "MissingNode", "TypeError", "PicklingError") and text:
         return text.splitlines()[0][:300]
     return f"{name}: {text.splitlines()[0][:300]}" if text else name
 

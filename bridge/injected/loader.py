@@ -15,6 +15,10 @@ from . import arrays, blobs, classes, failures, rebuild
 from .saver import Ledger, Unit
 
 
+class MissingNode(Exception):
+    """A class or function that a unit refers to is not to be had."""
+
+
 @dataclass(slots=True)
 class Source:
     """A stored unit on its way in: its record and its pickle."""
@@ -121,7 +125,7 @@ class Loader:
         """The node of that key, filled unless it is being filled right now."""
         source = self._owner.get(key)
         if source is None:
-            return self.ledger.nodes[key]
+            return self._kept(key)
         if source.key not in self._started and not self._bare:
             self._load(source)
         return self._skeleton(key)
@@ -132,7 +136,7 @@ class Loader:
             return self._made[key]
         source = self._owner.get(key)
         if source is None:
-            return self.ledger.nodes[key]
+            return self._kept(key)
         self._bare += 1
         try:
             kind, parts = pickle.loads(source.skeletons[key])
@@ -146,6 +150,13 @@ class Loader:
             made = rebuild.function(*parts)
         self._made[key] = made
         return made
+
+    def _kept(self, key: str) -> Any:
+        """A node that was here before."""
+        try:
+            return self.ledger.nodes[key]
+        except KeyError:
+            raise MissingNode(f"it refers to {key.partition('#')[0]}, which could not be saved") from None
 
     def fill(self, key: str, content: Any) -> None:
         """Give a node its content."""

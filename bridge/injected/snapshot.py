@@ -31,6 +31,7 @@ class Snapshots:
         self.folder = folder
         self.ledger = Ledger()
         self.live = LiveValues(kernel_id)
+        self.lost: set[str] = set()  # roots of the state at hand that could not be brought back here
         self._live_values: dict[str, dict[str, Any]] = {}  # token -> values of the live units that are held
 
     # After a cell.
@@ -51,7 +52,8 @@ class Snapshots:
         Gives {"units": new records, "removed": keys, "written": bytes}.
         """
         ledger = self.ledger
-        gone = ledger.of_root.keys() - values.keys()
+        self.lost -= values.keys()
+        gone = ledger.of_root.keys() - values.keys() - self.lost
         reached = set(values) if touched is None else touched
         affected = self._affected(reached, rebound | gone, everything=touched is None)
         saver = Saver(ledger, self.scope, self.folder, nonce)
@@ -86,7 +88,7 @@ class Snapshots:
 
     def dirty(self, values: dict[str, Any], rebound: set[str], touched: set[str] | None) -> list[str]:
         """The keys of the units that a failed cell may have changed."""
-        gone = self.ledger.of_root.keys() - values.keys()
+        gone = self.ledger.of_root.keys() - values.keys() - self.lost
         reached = set(values) if touched is None else touched
         return sorted(self._affected(reached, rebound | gone, everything=touched is None))
 
@@ -97,7 +99,7 @@ class Snapshots:
         waiting = [key for root in reached if (key := ledger.of_root.get(root)) is not None]
         owners = ledger.owners() if any(ledger.units[key].refs for key in waiting) else {}
         if everything:
-            waiting = list(ledger.units)
+            waiting = [key for key, unit in ledger.units.items() if not self.lost.intersection(unit.roots)]
         met = set()
         while waiting:
             key = waiting.pop()
@@ -121,7 +123,8 @@ class Snapshots:
                 return False
             return bool(stamp_of(self.ledger.nodes[key] for key in unit.nodes) == unit.stamp)
         if len(unit.roots) != 1 or not is_name(unit.roots[0]):
-            return not unit.roots or unit.roots[0].startswith((ENVIRONMENT, PATCH))
+            # What belongs to the environment tells of its changes itself.
+            return all(root.startswith((ENVIRONMENT, PATCH)) for root in unit.roots)
         return plain_value(self.scope.get(unit.roots[0]))
 
     def _parts(
@@ -231,6 +234,7 @@ class Snapshots:
             if unit is None:
                 continue
             roots.update(unit.roots)
+            self.lost.difference_update(unit.roots)
             if unit.live and unit.digest in self._live_values:
                 self.live.keep(unit.digest, self._live_values.pop(unit.digest))
             self.ledger.remove(key)
@@ -258,6 +262,7 @@ class Snapshots:
                 self._live_values[record["digest"]] = kept
             unit = Unit(record["key"], tuple(record["roots"]), (), frozenset(), record["digest"], live=True)
             self.ledger.add(unit)
+        self.lost.update(lost["name"] for lost in failed)
         return values, failed
 
 
