@@ -59,6 +59,7 @@ class Leases(Generic[K]):
         self.leased: dict[str, K] = {}
         self.waiting: list[Waiter[K]] = []
         self.starting = 0
+        self._passing: set[str] = set()  # leased to one who wanted a new one: it will not stay
 
     def match(self) -> None:
         """Gives kernels to those who wait, first come first served; an only-waiter holds up nobody."""
@@ -73,6 +74,8 @@ class Leases(Generic[K]):
                 self.waiting.remove(waiter)
                 self.idle.remove(kernel)
                 self.leased[kernel.id] = kernel
+                if waiter.fresh:
+                    self._passing.add(kernel.id)
                 waiter.kernel, waiter.was_used = kernel, kernel.used
                 kernel.used = True
                 waiter.settled.set()
@@ -91,18 +94,23 @@ class Leases(Generic[K]):
         starved = len(self.starved())
         if starved > self.starting:
             return starved - self.starting
-        total = len(self.idle) + len(self.leased) + self.starting
+        total = len(self.idle) + self._staying() + self.starting
         return 1 if self.starting == 0 and total <= self.size else 0
 
     def surplus(self) -> list[K]:
         """The idle kernels to end, least recently used first; they are no longer idle then."""
         used = [kernel for kernel in self.idle if kernel.used]
-        too_many_used = len(used) + len(self.leased) - self.size
-        too_many = len(self.idle) + len(self.leased) + self.starting - (self.size + 1)
+        too_many_used = len(used) + self._staying() - self.size
+        too_many = len(self.idle) + self._staying() + self.starting - (self.size + 1)
         ending = used[: max(0, too_many_used, too_many)]
         for kernel in ending:
             self.idle.remove(kernel)
         return ending
+
+    def _staying(self) -> int:
+        """How many leased kernels will be idle again: one used once must not push out those that hold states."""
+        self._passing &= self.leased.keys()
+        return len(self.leased) - len(self._passing)
 
     def hopeless(self) -> list[Waiter[K]]:
         """Those who wait in vain when no kernel can be started: no leased one will come back for them."""
