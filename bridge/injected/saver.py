@@ -140,6 +140,7 @@ class Saver:
         self.folder = folder
         self.nonce = nonce
         self.part = Part({})
+        self._made: list[Any] = []  # every pickler that was made
         self._new_nodes: list[Part] = []
         self._taken: dict[str, Part] = {}  # node key -> the part that will own it
         self._count = 0
@@ -156,7 +157,8 @@ class Saver:
         """The key of an object that is stored as a node of its own; a new class becomes one here."""
         key = self.ledger.node_key(obj)
         if key is None:
-            if not isinstance(obj, type) or reducers.by_reference(obj) or reducers.is_builtin(obj):
+            kinds = (type, *reducers.VARIABLES)
+            if not isinstance(obj, kinds) or reducers.by_reference(obj) or reducers.is_builtin(obj):
                 return None
             key = self.new_node(obj)
             self._new_nodes.append(self._taken[key])
@@ -175,7 +177,7 @@ class Saver:
     def new_node(self, obj: Any, part: Part | None = None) -> str:
         """Make a node of an object: its key, in that part or in one of its own."""
         self._count += 1
-        name = getattr(obj, "__qualname__", None) or "cell"
+        name = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None) or "cell"
         key = f"{name}#{self.nonce}.{self._count}"
         self.ledger.add_node(key, obj)
         target = part if part is not None else Part({})
@@ -184,6 +186,20 @@ class Saver:
         return key
 
     # The work.
+
+    def release(self) -> None:
+        """Let go of all values.
+
+        Picklers and saver refer to each other, and a value that a cell drops next must go at once: its `__del__`, a
+        weak reference or NumPy's `resize` can tell.
+        """
+        for pickler in self._made:
+            pickler.clear_memo()
+            pickler.release()
+        self._made.clear()
+        self._taken.clear()
+        self._new_nodes.clear()
+        self.part = Part({})
 
     def save(self, parts: list[Part]) -> list[Part]:
         """Pickle these parts and the nodes that they bring up; join those that share objects."""
@@ -251,7 +267,9 @@ class Saver:
         trial = Part({"trial": value}, dict(part.nodes))
         outer, self.part = self.part, trial
         try:
-            _CPickler(self, io.BytesIO(), lambda buffer: False).dump(value)
+            pickler = _CPickler(self, io.BytesIO(), lambda buffer: False)
+            self._made.append(pickler)
+            pickler.dump(value)
             return None
         except Exception as error:  # as in `_pickle`
             return failures.explain(error)
@@ -261,16 +279,18 @@ class Saver:
     def _dump(self, part: Part, make: Any) -> bool:
         """One attempt with one pickler; False when that pickler is not to be had."""
         file = io.BytesIO()
+        buffers = part.buffers  # not the part, which refers to the pickler: see `release`
 
         def take(buffer: pickle.PickleBuffer) -> bool:
             if buffer.raw().nbytes < arrays.OUT_OF_BAND:
                 return True
-            part.buffers.append(buffer)
+            buffers.append(buffer)
             return False
 
         pickler = make(self, file, take)
         if pickler is None:
             return False
+        self._made.append(pickler)
         part.engine = "dill" if make is _dill_pickler else "pickle"
         bodies = [body for key, obj in part.nodes.items() for body in self._bodies(key, obj)]
         pickler.dump((bodies, part.roots))
@@ -285,10 +305,13 @@ class Saver:
         """The pickle of what must exist of a node before anything can refer to it."""
         file = io.BytesIO()
         pickler = _CPickler(self, file, None)
+        self._made.append(pickler)
         if isinstance(obj, type):
             pickler.dump(("class", classes.skeleton(obj)))
         elif isinstance(obj, types.CellType):
             pickler.dump(("cell", ()))
+        elif isinstance(obj, reducers.VARIABLES):
+            pickler.dump(("variable", reducers.variable_parts(obj)))
         else:
             for cell in obj.__closure__ or ():
                 if self.ledger.node_key(cell) is None:
@@ -301,6 +324,8 @@ class Saver:
         """The content of a node; a class's methods come first, for objects that need them while they load."""
         if isinstance(obj, types.CellType):
             return [Body(key, reducers.cell_content(obj))]
+        if isinstance(obj, reducers.VARIABLES):
+            return []
         if not isinstance(obj, type):
             return [Body(key, reducers.function_state(obj))]
         methods: dict[str, Any] = {}
@@ -429,7 +454,11 @@ def stamp_of(objects: Iterable[Any]) -> Any:
 
     A plain function has no other insides than these, and a plain class none but plain functions and atoms.
     """
-    stamps = [_class_stamp(obj) if isinstance(obj, type) else _function_stamp(obj) for obj in objects]
+    stamps = [
+        _class_stamp(obj) if isinstance(obj, type) else _function_stamp(obj)
+        for obj in objects
+        if not isinstance(obj, reducers.VARIABLES)
+    ]
     return tuple(stamps) if stamps and None not in stamps else None
 
 
@@ -456,11 +485,15 @@ class _CPickler(pickle.Pickler):
 
     def __init__(self, saver: Saver, file: io.BytesIO, take: Any) -> None:
         super().__init__(file, protocol=5, buffer_callback=take)
-        self._saver = saver
+        self._saver: Saver | None = saver
 
     def reducer_override(self, obj: Any) -> Any:
         """See `reducers.override`."""
-        return reducers.override(self._saver, obj)
+        return reducers.override(self._saver, obj)  # type: ignore[arg-type]  # never after `release`
+
+    def release(self) -> None:
+        """Let go of the saver."""
+        self._saver = None
 
 
 def _c_pickler(saver: Saver, file: io.BytesIO, take: Any) -> Any:
@@ -475,8 +508,13 @@ def _dill_pickler(saver: Saver, file: io.BytesIO, take: Any) -> Any:
         return None
 
     class DillPickler(dill.Pickler):  # type: ignore[misc]  # a class of the user's environment
+        saving: Saver | None = saver
+
         def reducer_override(self, obj: Any) -> Any:
-            return reducers.override(saver, obj)
+            return reducers.override(self.saving, obj)  # type: ignore[arg-type]
+
+        def release(self) -> None:
+            type(self).saving = None
 
     return DillPickler(file, protocol=5, buffer_callback=take, recurse=False, byref=True)
 

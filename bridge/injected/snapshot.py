@@ -56,22 +56,18 @@ class Snapshots:
         gone = ledger.of_root.keys() - values.keys() - self.lost
         reached = set(values) if touched is None else touched
         affected = self._affected(reached, rebound | gone, everything=touched is None)
-        saver = Saver(ledger, self.scope, self.folder, nonce)
-        parts = self._parts(saver, affected, values, rebound)
         before = {key: ledger.units[key] for key in affected}
-        finished = saver.save(parts)
-        records = [self._record(saver, part, before, made_in) for part in finished]
-        for key in affected:
-            self._set_aside(before[key], values, read)
+        saver = Saver(ledger, self.scope, self.folder, nonce)
+        try:
+            finished = saver.save(self._parts(saver, affected, values, rebound))
+            records = [self._record(saver, part, before, made_in) for part in finished]
+        finally:
+            saver.release()
+        for key, unit in before.items():
+            self._set_aside(unit, values, read)
             ledger.remove(key)
         for record in records:
-            nodes = tuple(key for part in finished for key in part.nodes if key in record["nodes"])
-            unit = Unit(
-                record["key"], tuple(record["roots"]), nodes, frozenset(record["refs"]), record["digest"]
-            )
-            unit.stamp = stamp_of(ledger.nodes[key] for key in nodes) if nodes else None
-            unit.live = record["engine"] == "live"
-            ledger.add(unit)
+            self._enter(record)
         _leave_no_trace(ledger)
         removed = (before.keys() - {record["key"] for record in records}) | self._sweep()
         changed = [
@@ -80,11 +76,15 @@ class Snapshots:
             if record["key"] not in removed
             and (record["key"] not in before or before[record["key"]].digest != record["digest"])
         ]
-        return {
-            "units": changed,
-            "removed": sorted(removed),
-            "written": self.folder.take_written(),
-        }
+        return {"units": changed, "removed": sorted(removed), "written": self.folder.take_written()}
+
+    def _enter(self, record: dict[str, Any]) -> None:
+        """Note a unit that the kernel holds now."""
+        nodes = tuple(record["nodes"])
+        unit = Unit(record["key"], tuple(record["roots"]), nodes, frozenset(record["refs"]), record["digest"])
+        unit.stamp = stamp_of(self.ledger.nodes[key] for key in nodes) if nodes else None
+        unit.live = record["engine"] == "live"
+        self.ledger.add(unit)
 
     def dirty(self, values: dict[str, Any], rebound: set[str], touched: set[str] | None) -> list[str]:
         """The keys of the units that a failed cell may have changed."""

@@ -1,0 +1,241 @@
+"""`bridge.Kernel` in process: what states hold, what they cost, and where they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from bridge import Kernel, Settings
+from bridge.errors import Conflict
+
+
+@pytest.fixture(scope="module")
+def kernel(nothing_left_behind: None) -> Iterator[Kernel]:
+    """One engine with two kernels for all tests here; each test names its own states."""
+    made = Kernel(Settings(ephemeral=True, pool_size=2))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def run(
+    kernel: Kernel, code: str, start: str = "initial", new: str | None = None, **terms: Any
+) -> dict[str, Any]:
+    """The reply of a cell that must go well."""
+    reply = kernel.execute(code, f"exec-{new or code}", start, new, **terms)
+    assert reply["error"] is None, reply["error"]
+    return reply
+
+
+def printed(reply: dict[str, Any]) -> str:
+    return "".join(output.get("text", "") for output in reply["output"])
+
+
+def digests(kernel: Kernel, name: str) -> dict[str, str]:
+    """The content of each unit of a state, by its key."""
+    state = kernel.store.find(kernel.workspace, name)
+    assert state is not None
+    return {key: unit.digest for key, unit in state.manifest.units.items()}
+
+
+def test_what_a_cell_does_not_touch_is_not_written_again(kernel: Kernel) -> None:
+    run(kernel, "import numpy as np\nbig = np.ones(4_000_000)\nwords = ['a'] * 1000", new="t0")
+    reply = run(kernel, "n = 1", "t0", "t1")
+    assert reply["state"]["saved"] == ["n"]
+    assert reply["state"]["bytes"] < 200
+    before, after = digests(kernel, "t0"), digests(kernel, "t1")
+    assert {key: after[key] for key in before} == before
+
+
+def test_reading_writes_nothing(kernel: Kernel) -> None:
+    run(kernel, "import numpy as np\nbig = np.arange(1_000_000)\nd = {'k': [big, {1, 2}]}", new="r0")
+    reply = run(kernel, "print(int(big.sum()), len(d))", "r0", "r1")
+    assert reply["accessed_symbols"] == ["big", "d"]
+    assert reply["changed_symbols"] == []
+    assert reply["state"]["bytes"] == 0
+    assert digests(kernel, "r0") == digests(kernel, "r1")
+
+
+def test_a_change_in_a_large_array_costs_its_chunk(kernel: Kernel) -> None:
+    run(kernel, "import numpy as np\nbig = np.arange(8_000_000.0)", new="c0")
+    reply = run(kernel, "big[0] += 1", "c0", "c1")
+    assert reply["changed_symbols"] == ["big"]
+    assert reply["state"]["bytes"] <= 4 * 1024 * 1024 + 1000
+    assert printed(run(kernel, "print(big[0], big[-1], big.sum())", "c0", isolation="fresh")) == (
+        "0.0 7999999.0 31999996000000.0\n"
+    )
+    assert printed(run(kernel, "print(big[0], big[-1])", "c1", isolation="fresh")) == "1.0 7999999.0\n"
+
+
+def test_a_restored_array_owns_its_memory(kernel: Kernel) -> None:
+    run(kernel, "import numpy as np\nbig = np.ones((2000, 1000), order='F'); view = big[3:5]", new="o0")
+    check = (
+        "print(big.flags.owndata, big.base is None, big.flags.f_contiguous, view.base is big)\n"
+        "view[0, 0] = 7\nprint(big[3, 0], big.sum())\ndel view\nbig.resize((10, 10))\nprint(big.shape)"
+    )
+    shown = "True True True True\n7.0 2000006.0\n(10, 10)\n"
+    assert printed(run(kernel, check, "o0", isolation="fresh")) == shown
+    assert printed(run(kernel, check, "o0")) == shown
+
+
+def test_a_failed_cell_leaves_no_trace(kernel: Kernel) -> None:
+    run(kernel, "rows = [1]; kept = {'a': 1}", new="f0")
+    reply = kernel.execute("rows.append(2); kept = None; extra = 3; 1 / 0", "f", "f0", "f1")
+    assert reply["error"]["ename"] == "ZeroDivisionError"
+    assert reply["state_name"] is None
+    assert "f1" not in kernel.list_states()
+    for isolation in ("shared", "shared", "fresh"):
+        reply = run(kernel, "print(rows, kept, 'extra' in globals())", "f0", isolation=isolation)
+        assert printed(reply) == "[1] {'a': 1} False\n"
+
+
+def test_a_failed_cell_can_be_kept(kernel: Kernel) -> None:
+    reply = kernel.execute("half = 1\n1 / 0", "k", "initial", "half-way", keep_on_error=True)
+    assert reply["error"]["ename"] == "ZeroDivisionError"
+    assert reply["state_name"] == "half-way"
+    assert printed(run(kernel, "print(half)", "half-way")) == "1\n"
+
+
+def test_names_keep_their_order(kernel: Kernel) -> None:
+    run(kernel, "zeta = 1\nalpha = [2]\nmu = 3", new="n0")
+    run(kernel, "alpha = 0; beta = 4", "n0", "n1")
+    show = "print([name for name in globals() if not name.startswith('__')])"
+    assert printed(run(kernel, show, "n0", isolation="fresh")) == "['zeta', 'alpha', 'mu']\n"
+    assert printed(run(kernel, show, "n1")) == "['zeta', 'alpha', 'mu', 'beta']\n"
+
+
+def test_hashes_and_fingerprints_are_those_of_another_process(kernel: Kernel) -> None:
+    code = (
+        "import enum\nclass Mode(enum.Enum): ON = 1\nclass Box:\n    def __init__(self, v): self.v = v\n"
+        "def f(a, b=2): return a + b\nb = Box({'x', 'y', 'zz'}); m = Mode.ON; s = {('a', 1), 'b'}; t = 'te' + 'xt'"
+    )
+    run(kernel, code, new="h0")
+    run(kernel, "# the same, elsewhere\n" + code, new="h1", isolation="fresh")
+    names = ["Mode", "Box", "f", "b", "m", "s", "t"]
+    hashes = kernel.get_symbol_hashes("h0", names)
+    assert hashes is not None
+    assert all(len(value) == 64 for value in hashes.values())
+    assert kernel.get_symbol_hashes("h1", names) == hashes
+    assert kernel.get_alias_groups("h0") == kernel.get_alias_groups("h1")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1", "1.0"),
+        ("1", "True"),
+        ("[1]", "(1,)"),
+        ("{'a': 1, 'b': 2}", "{'b': 2, 'a': 1}"),
+        ("'a'", "b'a'"),
+        ("0.0", "-0.0"),
+    ],
+)
+def test_unlike_values_have_unlike_hashes(kernel: Kernel, one: str, other: str) -> None:
+    name = run(kernel, f"one, other = {one}, {other}")["state_name"]
+    hashes = kernel.get_symbol_hashes(name, ["one", "other"])
+    assert hashes is not None
+    assert hashes["one"] != hashes["other"]
+
+
+def test_a_combination_of_large_groups_writes_nothing(kernel: Kernel) -> None:
+    run(kernel, "import numpy as np\nbig = np.ones(8_000_000); alias = big; other = [1]", new="b0")
+    run(kernel, "big = 'small'; mine = [2]", "b0", "b1")
+    made = kernel.rebuild_state("b1", "b0", ["big", "alias", "nowhere"], ["mine", "big"], "b2")
+    assert made is not None
+    assert made["groups"] == [["alias", "big"], ["mine"]]
+    check = "print(big is alias, big.shape, mine, 'other' in globals())"
+    assert printed(run(kernel, check, "b2")) == "True (8000000,) [2] False\n"
+
+
+def test_a_group_can_be_split_by_a_combination(kernel: Kernel) -> None:
+    run(kernel, "a = [1]; b = a; c = 5", new="p0")
+    run(kernel, "a = 'new'", "p0", "p1")
+    made = kernel.rebuild_state("p1", "p0", ["b"], ["a"], "p2")
+    assert made is not None
+    assert made["groups"] == [["a"], ["b"]]
+    assert printed(run(kernel, "print(a, b, 'c' in globals())", "p2", isolation="fresh")) == "new [1] False\n"
+
+
+def test_a_live_value_is_used_where_it_lives(kernel: Kernel) -> None:
+    reply = run(
+        kernel,
+        "import sqlite3\ndb = sqlite3.connect(':memory:')\ndb.execute('create table t (x)')\nn = 1",
+        new="l0",
+    )
+    assert reply["state"]["live"] == ["db"]
+    for _ in range(3):
+        run(kernel, "other = 1", "initial")
+        again = run(kernel, "print(db.execute('select count(*) from t').fetchone(), n)", "l0")
+        assert printed(again) == "(0,) 1\n"
+        assert again["kernel_id"] == reply["kernel_id"]
+    lost = kernel.execute("db", "l", "l0", isolation="fresh")
+    assert lost["error"]["ename"] == "NameError"
+    assert "Connection" in lost["error"]["evalue"]
+    assert "'l0'" in lost["error"]["evalue"]
+
+
+def test_a_kernel_with_a_thread_serves_its_own_line_alone(kernel: Kernel) -> None:
+    start = (
+        "import threading\nstop = threading.Event()\nthreading.Thread(target=stop.wait, daemon=True).start()"
+    )
+    made_by = run(kernel, start, new="w0")["kernel_id"]
+    assert run(kernel, "n = 1", "w0", "w1")["kernel_id"] == made_by
+    others = {run(kernel, f"n = {turn}", "initial")["kernel_id"] for turn in range(3)}
+    assert made_by not in others
+
+
+def test_the_answers_for_what_is_missing(kernel: Kernel) -> None:
+    assert kernel.get_state("nowhere") is None
+    assert kernel.get_symbol_hashes("nowhere", ["x"]) is None
+    assert kernel.get_alias_groups("nowhere") is None
+    assert kernel.rebuild_state("nowhere", "initial", [], []) is None
+    assert kernel.diff("initial", "nowhere") is None
+    assert kernel.get_variable("initial", "x") is None
+    assert kernel.delete_state("nowhere") is False
+    assert kernel.interrupt("nowhere") == {"interrupted": False, "how": None}
+    with pytest.raises(ValueError, match="partial"):
+        kernel.get_symbol_hashes("initial", [], hash_algo="partial")
+    for forbidden in (
+        lambda: kernel.delete_state("initial"),
+        lambda: kernel.execute("1", "x", "initial", "initial"),
+        lambda: kernel.rebuild_state("initial", "initial", [], [], "initial"),
+    ):
+        with pytest.raises(Conflict, match="initial"):
+            forbidden()
+
+
+def test_aliases_are_read_as_their_states_have_them(kernel: Kernel) -> None:
+    run(kernel, "rate = 2\ndef price(n): return n * rate\nbig = list(range(1000))\nx = 'theirs'", new="m0")
+    run(kernel, "rate = 100\nx = 'mine'\na = 'hidden'", new="m1")
+    code = "a.x += '!'\na.big.append(1)\nprint(a.price(3), a.x, x, rate, len(a.big))"
+    reply = kernel.multistate_execute(code, "m", {"a": "m0"}, "m1")
+    assert reply["error"] is None
+    assert printed(reply) == "6 theirs! mine 100 1001\n"
+    assert reply["accessed_symbols"] == ["a", "rate", "x"]
+    assert reply["state_name"] is None
+    assert printed(run(kernel, "print(a, x, rate)", "m1")) == "hidden mine 100\n"
+    assert printed(run(kernel, "print(x, len(big))", "m0")) == "theirs 1000\n"
+
+
+def test_a_state_of_another_workspace_can_be_executed_from(kernel: Kernel) -> None:
+    run(kernel, "here = 1", new="mine")
+    other = Kernel(Settings(home=kernel.home.path, pool_size=1))
+    try:
+        assert other.list_states() == ["initial"]
+        reply = other.execute("print(here + 1)", "o", f"{kernel.workspace}:mine", "theirs")
+        assert printed(reply) == "2\n"
+        assert other.list_states() == ["initial", "theirs"]
+        assert f"{other.workspace}:theirs" in kernel.list_states("*")
+        assert "theirs" not in kernel.list_states()
+    finally:
+        other.close()
+
+
+def test_a_snapshot_keeps_nothing_alive(kernel: Kernel) -> None:
+    code = "import sys, weakref\nclass A: pass\na, rows = A(), [1]\nseen = weakref.ref(a)\nfailing = [a, (i for i in [])]"
+    start = run(kernel, code + "\ndel failing")["state_name"]
+    reply = run(kernel, "print(sys.getrefcount(rows), sys.getrefcount(a))\ndel a\nprint(seen())", start)
+    assert printed(reply) == "2 2\nNone\n"
