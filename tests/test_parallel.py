@@ -207,8 +207,9 @@ def test_a_stubborn_cell_is_ended_by_force_and_nothing_else_is(client: Client, t
     client.run("x = [1]", new="before")
     started = Flag(tmp_path)
     code = (
-        f"import time\nx.append(2)\nprint('so far', flush=True)\n{started.raising}\n"
-        "while True:\n    try: time.sleep(60)\n    except KeyboardInterrupt: print('no', flush=True)"
+        "import time\nx.append(2)\nprint('so far', flush=True)\nwhile True:\n    try:\n"
+        f"        {started.raising}\n        time.sleep(60)\n"
+        "    except KeyboardInterrupt: print('no', flush=True)"
     )
     running = background(client.execute, code, "before", exec_id="stubborn")
     started.wait()

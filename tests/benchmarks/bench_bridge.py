@@ -63,7 +63,7 @@ def timed(call: Callable[[], Any]) -> float:
 
 def alternating(rounds: int, *calls: Callable[[], Any]) -> list[float]:
     """The median of each call, measured in turns after a few rounds of warming up."""
-    for _turn in range(5):
+    for _turn in range(min(5, rounds)):
         for call in calls:
             call()
     taken: list[list[float]] = [[] for _call in calls]
@@ -98,11 +98,11 @@ def tiny_against_bare(line: Line, bare: BareKernel) -> Iterator[Row]:
 
 def user_code(line: Line, bare: BareKernel) -> Iterator[Row]:
     loops = {
-        "a loop at top level": "for i in range(1_000_000): y = i",
-        "a loop in a function": "def g():\n    for i in range(1_000_000): len('x')\ng()",
+        "a loop at top level": "for i in range(8_000_000): y = i",
+        "a loop in a function": "def g():\n    for i in range(8_000_000): len('x')\ng()",
     }
     for what, code in loops.items():
-        rest, plain = alternating(15, lambda code=code: line.execute(code), lambda code=code: bare.run(code))  # type: ignore[misc]
+        rest, plain = alternating(7, lambda code=code: line.execute(code), lambda code=code: bare.run(code))  # type: ignore[misc]
         yield ratio(what, rest, "bare jupyter_client", plain, "<= 1.05 x")
 
 
