@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from bridge.pool.moment import moment
 from bridge.pool.wire import Message
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ class Execution:
         self, msg_id: str, on_iopub: OnIopub, on_input: OnInput, answer: Answer, *, silent: bool = False
     ) -> None:
         self.msg_id = msg_id
+        self.sent_at = moment()
         # The first message that ipykernel publishes with its handler for SIGINT in place; a silent cell has none.
         self._beginning = "status" if silent else "execute_input"
         self.reply: dict[str, Any] | None = None

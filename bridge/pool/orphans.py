@@ -13,8 +13,9 @@ import asyncio
 import logging
 import os
 import signal
-import time
 from typing import NamedTuple
+
+from bridge.pool.moment import moment
 
 log = logging.getLogger(__name__)
 
@@ -28,12 +29,6 @@ class Member(NamedTuple):
     pid: int
     parent: int
     born: float
-
-
-def moment() -> float:
-    """Now, in seconds, on the clock by which times of birth are told: since the machine's start."""
-    # The wall clock would not do: the kernel knows its own start to a whole second only.
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.time()
 
 
 def members(group: int) -> list[Member]:

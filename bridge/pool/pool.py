@@ -274,7 +274,7 @@ class Pool:
                 self._changed.wait(LOOK_SECONDS)
 
     def _died(self, kernel: KernelProcess) -> None:
-        """A kernel's process has ended, as wished or not; called in the provisioners' thread."""
+        """A kernel has ended, as wished or not; called in the provisioners' thread."""
         with self._lock:
             self._kernels.pop(kernel.id, None)
             self._leases.drop(kernel)

@@ -16,8 +16,11 @@ from tests.pool.helpers import BOUND, ECHO, Cell, eventually, run
 
 SPIN = "print('running', flush=True)\nwhile True: pass"
 DEAF = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-CLUNG = DEAF + "print('running', flush=True)\nimport itertools; sum(itertools.repeat(1, 10**11))"
-"""One C call that neither looks for signals nor lets another thread of the process run."""
+CLUNG = DEAF + "print('running')\ninput()\nimport itertools; sum(itertools.repeat(1, 10**11))"
+"""One C call that neither looks for signals nor lets another thread of the process run.
+
+(The input comes after the output on its way, which the kernel's own thread could not send any more.)
+"""
 
 
 def test_a_cell_gives_its_messages_its_reply_and_its_end(kernel: KernelProcess) -> None:
@@ -217,7 +220,7 @@ def test_interrupts_of_an_idle_kernel_hit_nothing(kernel: KernelProcess) -> None
 
 
 def test_what_no_interrupt_ends_is_killed(kernel: KernelProcess) -> None:
-    cell = Cell(kernel, CLUNG).until("running")
+    cell = Cell(kernel, CLUNG, ["go"]).until("running")
     kernel.interrupt()
     assert not cell.execution.wait(0.2)
     kernel.kill()
@@ -258,7 +261,7 @@ def test_what_a_dead_kernel_left_in_its_process_group_dies_too(kernel: KernelPro
 
 
 def test_a_kernel_sees_a_signal_by_name() -> None:
-    from bridge.pool.process import describe_exit
+    from bridge.pool.lifecycle import describe_exit
 
     assert describe_exit(-signal.SIGSEGV) == f"signal {int(signal.SIGSEGV)} (SIGSEGV)"
     assert describe_exit(-99) == "signal 99"

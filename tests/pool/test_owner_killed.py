@@ -26,7 +26,7 @@ from tests.pool.helpers import Cell
 pool = Pool(PoolSettings(size=1, log_dir=Path({logs!r}), kernel_name={name!r}))
 pool.start()
 if {code!r} != "starting":
-    cell = Cell(pool.lease(), {code!r}).until("\\n")
+    cell = Cell(pool.lease(), {code!r}, ["go"]).until("\\n")
     print(cell.text.split()[-1], flush=True)
 else:
     while not any(kernel["pid"] for kernel in pool.status()):
@@ -44,7 +44,7 @@ PID = "import os, subprocess; print(os.getpid(), flush=True)\n"
     [
         "import os; print(os.getpid())",
         PID + "while True: pass",
-        PID + "import itertools; sum(itertools.repeat(1, 10**11))",
+        PID + "input(); import itertools; sum(itertools.repeat(1, 10**11))",
         PID.replace("os.getpid()", "subprocess.Popen(['sleep', '600']).pid"),
         "starting",
     ],
