@@ -25,10 +25,11 @@ _MADE_BY_TYPE = frozenset({"__dict__", "__weakref__", "_abc_impl", "__abstractme
 
 def skeleton(cls: type) -> tuple[Any, ...]:
     """What must exist of a class before anything can refer to it."""
-    own: dict[str, Any] = {"__module__": cls.__dict__.get("__module__", "__main__")}
+    module = cls.__dict__.get("__module__", "__main__")
+    own: dict[str, Any] = {"__module__": sys.intern(module) if type(module) is str else module}
     if "__slots__" in cls.__dict__:
         own["__slots__"] = _slots(cls)
-    return (type(cls), cls.__name__, cls.__qualname__, cls.__bases__, own)
+    return (type(cls), sys.intern(cls.__name__), sys.intern(cls.__qualname__), cls.__bases__, own)
 
 
 def _slots(cls: type) -> Any:

@@ -11,6 +11,7 @@ import ast
 import contextlib
 import copy
 import importlib
+import io
 import logging
 import os
 import random
@@ -227,6 +228,13 @@ class _Filters(Item):
             warnings._filters_mutated()  # type: ignore[attr-defined]
 
 
+def _keeps_records(handler: logging.Handler) -> bool:
+    """Whether a log message may change what this handler holds in memory."""
+    stream = getattr(handler, "stream", None)
+    own = type(handler).__module__ == "__main__" or hasattr(handler, "buffer")
+    return own or isinstance(stream, (io.StringIO, io.BytesIO)) or type(stream).__module__ == "__main__"
+
+
 _FRESH: tuple[Any, ...] = (logging.NOTSET, True, False, [])
 
 
@@ -250,6 +258,12 @@ class _Logging(Item):
     @staticmethod
     def _of(logger: logging.Logger) -> tuple[Any, ...]:
         return logger.level, logger.propagate, logger.disabled, list(logger.handlers)
+
+    def probe(self) -> Any:
+        value = self.get()
+        # A handler that keeps records is changed by every message, and by no cell that names it.
+        keeps = any(_keeps_records(handler) for *_, handlers in value.values() for handler in handlers)
+        return object() if keeps else value
 
     def get(self) -> dict[str, tuple[Any, ...]]:
         now = {name: self._of(logger) for name, logger in self._loggers().items()}
@@ -480,7 +494,7 @@ class Environment:
             _Simple("recursionlimit", sys.getrecursionlimit, sys.setrecursionlimit),
             _Simple("random", random.getstate, random.setstate),
             _NumpyRandom(),
-            _Simple("torch.random", _torch_get, _torch_put, library="torch.random"),
+            _Simple("torch.random", _torch_get, _torch_put, library="torch"),
             _Formatter(shell),
             _Printers(shell),
             _Simple(
@@ -523,7 +537,7 @@ class Environment:
             return
         if item.library is None:
             random.seed(self._seed)
-        elif item.library == "torch.random":
+        elif item.library == "torch":
             _module("torch").manual_seed(self._seed)
         else:
             _module("numpy.random.mtrand")._rand.seed(self._seed % 2**32)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import types
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +42,7 @@ class Loader:
         self.globals = scope
         self.folder = folder
         self.values: dict[str, Any] = {}  # root -> value, of everything loaded
+        self.codes: list[types.CodeType] = []
         self.failed: list[dict[str, str]] = []
         self._owner: dict[str, Source] = {}
         self._sources: dict[str, Source] = {}
@@ -146,6 +148,8 @@ class Loader:
             made: Any = classes.from_skeleton(parts)
         elif kind == "cell":
             made = rebuild.cell()
+        elif kind == "variable":
+            made = rebuild.typevar(*parts)
         else:
             made = rebuild.function(*parts)
         self._made[key] = made

@@ -60,7 +60,9 @@ class PlainNamespace:
         """Take IPython's own names out of the namespace: at the start, and after `%reset` brought them back."""
         scope = self.shell.user_ns
         for name in _MOVED:
-            if name in scope and scope[name] is getattr(builtins, name, None):
+            # A result that the user bound to `_` is the user's; what `%reset` puts there is empty.
+            its_own = name not in ("_", "__", "___") or (type(scope.get(name)) is str and not scope[name])
+            if name in scope and its_own and scope[name] is getattr(builtins, name, None):
                 del scope[name]
         for name, value in self._shell_own.items():
             if scope.get(name) is value:
@@ -101,9 +103,10 @@ class PlainNamespace:
             history.input_hist_raw.append(text)
             history.input_hist_parsed.append(self.transformed(text))
             own[f"_i{len(history.input_hist_raw) - 1}"] = text
+        # As between two cells: IPython moves each on by one when the next cell begins.
         last = ["", "", "", "", *history.input_hist_raw[1:]][-4:]
-        history._i00, history._i, history._ii, history._iii = last[3], last[3], last[2], last[1]
-        own.update(_i=last[3], _ii=last[2], _iii=last[1])
+        history._i00, history._i, history._ii, history._iii = last[3], last[2], last[1], last[0]
+        own.update(_i=last[2], _ii=last[1], _iii=last[0])
         for number in self.outputs.keys() - outputs.keys():
             own.pop(f"_{number}", None)
         self.outputs.clear()

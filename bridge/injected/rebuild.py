@@ -21,6 +21,7 @@ class Loading(Protocol):
     """What a loader offers to the pickles that it loads."""
 
     globals: dict[str, Any]
+    codes: list[types.CodeType]  # every code object that was made
 
     def node(self, key: str) -> Any:
         """The class, function or cell stored under that key."""
@@ -74,7 +75,10 @@ _BLANK = (lambda: None).__code__
 
 def code(fields: dict[str, Any]) -> types.CodeType:
     """A code object from its `co_` fields."""
-    return _BLANK.replace(**fields)
+    made = _BLANK.replace(**fields)
+    if loading:
+        loading[-1].codes.append(made)
+    return made
 
 
 def cell() -> types.CellType:
@@ -180,6 +184,20 @@ def dead_weak() -> Any:
         pass
 
     return weakref.ref(Gone())
+
+
+def weak_mapping(kind: str) -> Any:
+    """An empty `WeakValueDictionary` or `WeakKeyDictionary`; its items follow."""
+    import weakref
+
+    return getattr(weakref, kind)()
+
+
+def exception(cls: type, native: Any, arguments: tuple[Any, ...]) -> Any:
+    """An exception made past its class's own `__init__`; `native` is the built-in class that it derives from."""
+    made = native.__new__(cls, *arguments)
+    native.__init__(made, *arguments)
+    return made
 
 
 def cached(

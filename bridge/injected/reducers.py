@@ -26,6 +26,11 @@ from . import arrays, classes, rebuild
 PREFIX = "_bridge_kernel"
 
 EnumType = enum.EnumMeta
+VARIABLES: tuple[type, ...] = tuple(
+    kind
+    for name in ("TypeVar", "ParamSpec", "TypeVarTuple", "NewType")
+    if isinstance(kind := getattr(typing, name, None), type)
+)
 
 Reduced = Any  # a reduce tuple, a global's name, or NotImplemented
 Reducer = Callable[["Saving", Any], Reduced]
@@ -73,7 +78,8 @@ def by_reference(obj: Any) -> bool:
         return False
     try:
         found: Any = sys.modules[module_name]
-        for part in obj.__qualname__.split("."):
+        name: str = getattr(obj, "__qualname__", None) or obj.__name__
+        for part in name.split("."):
             found = getattr(found, part)
     except (KeyError, AttributeError):
         return False
@@ -102,7 +108,9 @@ def _choose(kind: type) -> Reducer | None:
         return _reduce_stream
     if classes.is_enumeration(kind):
         return None if by_reference(kind) else _reduce_member
-    if _has_own_reduce(kind) and not by_reference(kind):
+    if _is_failing_exception(kind):
+        return _reduce_exception
+    if _has_own_reduce(kind) and not by_reference(kind) and not is_builtin(kind):
         return _reduce_checked
     if singletons(kind):
         return _reduce_singleton
@@ -117,10 +125,10 @@ def _has_own_reduce(kind: type) -> bool:
 def singletons(kind: type) -> dict[int, str]:
     """Instances of a library's class that are attributes of its module: `dataclasses.MISSING` and the like.
 
-    They are compared with `is`, so they must come back by reference.
+    They are compared with `is`, so they must come back by reference. `builtins` holds results of cells (see `plain`).
     """
     module = sys.modules.get(kind.__module__) if isinstance(kind.__module__, str) else None
-    if module is None or kind.__module__ == "__main__" or kind.__module__.startswith(PREFIX):
+    if module is None or kind.__module__ in ("__main__", "builtins") or kind.__module__.startswith(PREFIX):
         return {}
     return {id(value): name for name, value in list(vars(module).items()) if type(value) is kind}
 
@@ -142,6 +150,27 @@ def _reduce_checked(saving: Saving, obj: Any) -> Reduced:
     if not type(obj).__mro__[-2].__flags__ & (1 << 9):
         raise Unsaveable(f"its __reduce__ would bring back a {maker.__name__}, not a {type(obj).__name__}")
     return copyreg.__newobj__, (type(obj),), getattr(obj, "__dict__", None)  # type: ignore[attr-defined]
+
+
+def _is_failing_exception(kind: type) -> bool:
+    """Whether an exception of this class may not come back: `args` need not be what its own `__init__` takes."""
+    if not issubclass(kind, BaseException) or kind.__reduce__ is not BaseException.__reduce__:
+        return False
+    made_by = kind.__init__, kind.__new__
+    return any(isinstance(maker, types.FunctionType) for maker in made_by)
+
+
+def _reduce_exception(saving: Saving, obj: BaseException) -> Reduced:
+    """An exception whose class has an `__init__` of its own, which does not run again."""
+    native = next(base for base in type(obj).__mro__ if not base.__flags__ & (1 << 9))
+    return (
+        rebuild.exception,
+        (type(obj), native, obj.args),
+        obj.__dict__ or None,
+        None,
+        None,
+        rebuild.set_dict,
+    )
 
 
 def _reduce_class(saving: Saving, obj: type) -> Reduced:
@@ -175,9 +204,9 @@ def function_parts(saving: Saving, obj: types.FunctionType) -> tuple[Any, ...]:
     scope = globals_of(saving, obj)
     made: tuple[Any, ...]
     if obj.__closure__ is None:
-        made = rebuild.bare_function, (obj.__code__, scope, obj.__name__)
+        made = rebuild.bare_function, (obj.__code__, scope, interned(obj.__name__))
     else:
-        made = rebuild.function, (obj.__code__, scope, obj.__name__, obj.__closure__)
+        made = rebuild.function, (obj.__code__, scope, interned(obj.__name__), obj.__closure__)
     return (*made, function_state(obj), None, None, rebuild.set_function)
 
 
@@ -185,7 +214,7 @@ def function_state(obj: types.FunctionType) -> dict[str, Any]:
     """What a function has beside its code and closure; only what differs from a new function's."""
     state: dict[str, Any] = {}
     if obj.__qualname__ != obj.__name__ or obj.__qualname__ != obj.__code__.co_name:
-        state["__qualname__"] = obj.__qualname__
+        state["__qualname__"] = interned(obj.__qualname__)
     for name in (
         "__defaults__",
         "__kwdefaults__",
@@ -197,7 +226,9 @@ def function_state(obj: types.FunctionType) -> dict[str, Any]:
         value = getattr(obj, name, None)
         if value:
             state[name] = value
-    state["__module__"] = obj.__module__
+    if "__annotations__" in state:
+        state["__annotations__"] = {interned(name): kind for name, kind in state["__annotations__"].items()}
+    state["__module__"] = interned(obj.__module__)
     return state
 
 
@@ -242,7 +273,15 @@ _CODE_FIELDS = _code_fields(_reduce_scope.__code__)
 
 def _reduce_code(saving: Saving, obj: types.CodeType) -> Reduced:
     saving.uses_code(obj)
-    return rebuild.code, ({name: getattr(obj, name) for name in _CODE_FIELDS},)
+    return rebuild.code, ({name: interned(getattr(obj, name)) for name in _CODE_FIELDS},)
+
+
+def interned(value: Any) -> Any:
+    """A name as the one string that stands for it, so that its pickle does not tell where it came from.
+
+    The pickler knows a string again by identity: names that were compiled are interned, names that were loaded not.
+    """
+    return sys.intern(value) if type(value) is str else value
 
 
 def _reduce_cell(saving: Saving, obj: types.CellType) -> Reduced:
@@ -306,7 +345,8 @@ def _reduce_wrapped(saving: Saving, obj: Any) -> Reduced:
 
 
 def _reduce_proxy(saving: Saving, obj: types.MappingProxyType[Any, Any]) -> Reduced:
-    return types.MappingProxyType, (dict(obj),)
+    [mapping] = gc.get_referents(obj)
+    return types.MappingProxyType, (mapping,)
 
 
 def _reduce_lock(saving: Saving, obj: Any) -> Reduced:
@@ -320,6 +360,10 @@ def _reduce_rlock(saving: Saving, obj: Any) -> Reduced:
 def _reduce_weak(saving: Saving, obj: weakref.ref[Any]) -> Reduced:
     target = obj()
     return (rebuild.dead_weak, ()) if target is None else (rebuild.weak, (target,))
+
+
+def _reduce_weak_mapping(saving: Saving, obj: Any) -> Reduced:
+    return rebuild.weak_mapping, (type(obj).__name__,), None, None, iter(list(obj.items()))
 
 
 def _reduce_cached(saving: Saving, obj: Any) -> Reduced:
@@ -379,19 +423,22 @@ def _linked_entries(links: dict[int, Any]) -> list[tuple[Any, Any]] | None:
     return entries if len(entries) == len(links) else None
 
 
-def _reduce_typevar(saving: Saving, obj: Any) -> Reduced:
-    if by_reference(obj):
-        return NotImplemented
-    keywords = {"covariant": obj.__covariant__, "contravariant": obj.__contravariant__}
-    if obj.__bound__ is not None:
-        keywords["bound"] = obj.__bound__
+def _reduce_variable(saving: Saving, obj: Any) -> Reduced:
+    """A type variable or new type: annotations and generic classes compare it with `is`."""
+    key = saving.node_of(obj)
+    return NotImplemented if key is None else (rebuild.node, (key,))
+
+
+def variable_parts(obj: Any) -> tuple[Any, ...]:
+    """What `rebuild.typevar` makes a type variable or new type of."""
+    if type(obj).__name__ == "NewType":
+        return "NewType", (obj.__name__, obj.__supertype__), {}, obj.__module__
+    names = ("bound", "covariant", "contravariant", "infer_variance")
+    keywords = {name: value for name in names if (value := getattr(obj, f"__{name}__", None))}
+    if getattr(obj, "has_default", bool)():
+        keywords["default"] = obj.__default__
     arguments = (obj.__name__, *getattr(obj, "__constraints__", ()))
-    return rebuild.typevar, (type(obj).__name__, arguments, keywords, obj.__module__)
-
-
-def _reduce_newtype(saving: Saving, obj: Any) -> Reduced:
-    module_name = obj.__module__
-    return rebuild.typevar, ("NewType", (obj.__name__, obj.__supertype__), {}, module_name)
+    return type(obj).__name__, arguments, keywords, obj.__module__
 
 
 def _reduce_stream(saving: Saving, obj: Any) -> Reduced:
@@ -444,14 +491,12 @@ _TABLE: dict[type, Reducer | None] = {
     _thread.LockType: _reduce_lock,
     _thread.RLock: _reduce_rlock,
     weakref.ref: _reduce_weak,
+    weakref.WeakValueDictionary: _reduce_weak_mapping,
+    weakref.WeakKeyDictionary: _reduce_weak_mapping,
     functools._lru_cache_wrapper: _reduce_cached,
-    typing.TypeVar: _reduce_typevar,
     Scope: _reduce_scope,
     functools.partial: None,
     operator.itemgetter: None,
     object: None,
 }
-if hasattr(typing, "ParamSpec"):
-    _TABLE[typing.ParamSpec] = _reduce_typevar
-if isinstance(typing.NewType, type):
-    _TABLE[typing.NewType] = _reduce_newtype
+_TABLE.update(dict.fromkeys(VARIABLES, _reduce_variable))

@@ -317,7 +317,8 @@ class Saver:
                 if self.ledger.node_key(cell) is None:
                     self._new_nodes.append(self._taken[self.new_node(cell)])
             scope = reducers.globals_of(self, obj)
-            pickler.dump(("function", (obj.__code__, scope, obj.__name__, obj.__closure__)))
+            name = reducers.interned(obj.__name__)
+            pickler.dump(("function", (obj.__code__, scope, name, obj.__closure__)))
         return file.getvalue()
 
     def _bodies(self, key: str, obj: Any) -> list[Body]:

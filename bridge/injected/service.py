@@ -52,8 +52,9 @@ class Helper:
         self.patches = Patches(shell.user_ns)
         self.leftovers = threads.Leftovers()
         self.plain = PlainNamespace(shell)
-        self.snapshots = Snapshots(shell.user_ns, Folder(options["blobs"]), options["kernel_id"])
         self.tracker = Tracker(shell)
+        folder = Folder(options["blobs"])
+        self.snapshots = Snapshots(shell.user_ns, folder, options["kernel_id"], self.tracker.learn)
         self.absent: dict[str, str] = {}  # name -> why the state at hand lacks it
         self.aliases: dict[str, Any] = {}  # what a cell over several states sees beside the namespace
         self._order: list[str] = []
@@ -302,6 +303,7 @@ class Helper:
         self.plain.restore(request["inputs"], outputs, request["keep_inputs"], request["count"])
         self.absent = {**request["absent"], **{lost["name"]: _why(lost) for lost in missing}}
         self._order = self._names()
+        self.tracker.restored()
         return {"failed": failed, "missing": [_plain(lost) for lost in missing]}
 
     def _kept_roots(self, dropped: set[str]) -> dict[str, Any]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from typing import Any
 
 from . import blobs, failures, reducers
@@ -26,9 +27,17 @@ def is_name(root: str) -> bool:
 class Snapshots:
     """What the kernel holds, in units."""
 
-    def __init__(self, scope: dict[str, Any], folder: blobs.Folder, kernel_id: str) -> None:
+    def __init__(
+        self,
+        scope: dict[str, Any],
+        folder: blobs.Folder,
+        kernel_id: str,
+        learn: Callable[[types.CodeType], None] = lambda code: None,
+    ) -> None:
+        """`learn` is told the code of every function that a load brings."""
         self.scope = scope
         self.folder = folder
+        self.learn = learn
         self.ledger = Ledger()
         self.live = LiveValues(kernel_id)
         self.lost: set[str] = set()  # roots of the state at hand that could not be brought back here
@@ -246,6 +255,8 @@ class Snapshots:
         stored = [source for source in sources if source.record["engine"] != "live"]
         loader = Loader(self.ledger, self.scope, self.folder)
         loader.load(stored)
+        for code in loader.codes:
+            self.learn(code)
         values: dict[str, Any] = dict(loader.values)
         failed: list[dict[str, Any]] = list(loader.failed)
         for source in sources:
