@@ -41,6 +41,7 @@ class Settings:
     `home` None means the default home (see `bridge.store.home.default_path`); `workspace` None a new one,
     `"last"` the one used last. `kernel_name` None is the server's own interpreter. `timeout` is in seconds
     (None: no limit), `max_output_bytes` in characters of stream text for one cell, `retention` in seconds.
+    No variable of the environment whose value holds one of the `secrets` reaches a kernel.
     """
 
     home: Path | None = None
@@ -55,3 +56,4 @@ class Settings:
     display_max_colwidth: int = 128
     verbose: bool = False
     retention: int = DEFAULT_RETENTION
+    secrets: tuple[str, ...] = field(default=(), repr=False, compare=False)

@@ -19,19 +19,20 @@ log = logging.getLogger(__name__)
 
 GRACE = 2.0
 """Seconds that a cell which ran out of time has, after its interrupt, before its kernel is killed."""
-LOOK = 0.5
-"""Seconds between looks at a cell that was interrupted."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """How a cell ended. `content` is the execute_reply's; `died` how the kernel ended instead."""
+    """How a cell ended. `content` is the execute_reply's; `died` how the kernel ended instead; `begun` whether the
+    kernel had begun the cell.
+    """
 
     content: dict[str, Any]
     report: dict[str, Any]
     outputs: Collector
     duration: float
     died: str | None = None
+    begun: bool = True
 
 
 def switch(
@@ -101,16 +102,11 @@ def run(
     collector = Collector(limits)
     lines = iter(stdin or ())
 
-    def listen(message: dict[str, Any]) -> None:
-        if message["msg_type"] == "execute_input":
-            running.begun()
-        collector.add(message)
-
     started = time.monotonic()
     execution = kernel.execute(
         running.code,
         metadata={"bridge": orders},
-        on_iopub=listen,
+        on_iopub=collector.add,
         on_input=lambda prompt, password: next(lines, None),
     )
     _await(execution, kernel, running, None if timeout is None else started + timeout)
@@ -119,38 +115,18 @@ def run(
     report: dict[str, Any] = next(
         (json.loads(item["report"]) for item in payload if item.get("source") == "bridge"), {}
     )
-    return Outcome(content, report, collector, time.monotonic() - started, execution.died)
+    return Outcome(
+        content, report, collector, time.monotonic() - started, execution.died, execution.begun_at is not None
+    )
 
 
 def _await(execution: Execution, kernel: KernelProcess, running: Running, deadline: float | None) -> None:
-    """Wait for the cell's end; its deadline, an interrupt that lost the reply, or the kernel's death end the wait."""
-    silent_since: float | None = None
-    while True:
-        now = time.monotonic()
-        if deadline is not None and now >= deadline:
-            if running.timed_out:
-                kernel.kill()
-                deadline = None
-            else:
-                running.timed_out = True
-                kernel.interrupt()
-                deadline = now + GRACE
-            continue
-        bound = None if deadline is None else deadline - now
-        if running.interrupted:
-            bound = LOOK if bound is None else min(LOOK, bound)
-        if execution.wait(bound if bound is not None else LOOK * 4):
-            return
-        # An interrupt that hits ipykernel itself, before the cell, costs the reply: the idle status still comes.
-        if execution.idle and execution.reply is None:
-            silent_since = silent_since or time.monotonic()
-            if time.monotonic() - silent_since > GRACE:
-                execution.reply = {
-                    "status": "error",
-                    "ename": "KeyboardInterrupt",
-                    "evalue": "",
-                    "traceback": [],
-                }
-                return
+    """Wait for the cell's end; at its deadline it is interrupted, and later killed. Its kernel's death ends it too."""
+    while not execution.wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
+        if running.timed_out:
+            kernel.kill()
+            deadline = None
         else:
-            silent_since = None
+            running.timed_out = True
+            kernel.interrupt()
+            deadline = time.monotonic() + GRACE

@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 TRIES = 3
 """Kernels that are tried in turn when one dies, or fails, before a cell has begun in it."""
 
+_INTERRUPTED = ("CancelledError", "CalledProcessError")
+"""How a cell that awaits, or one that runs a shell, meets an interrupt."""
+
 Reply = dict[str, Any]
 
 
@@ -100,7 +103,7 @@ class Executor:
                 if not running.attach(kernel):
                     return replies.failed("KeyboardInterrupt", "")
                 outcome = cells.run(kernel, orders, running, self._limits, terms.stdin, terms.timeout)
-                if outcome.died is not None and not running.has_begun and attempt < TRIES - 1:
+                if outcome.died is not None and not outcome.begun and attempt < TRIES - 1:
                     log.warning("kernel %s died before it began a cell: %s", kernel.id, outcome.died)
                     running.release()
                     continue
@@ -212,8 +215,7 @@ def _reply_of(outcome: cells.Outcome, kernel: KernelProcess, running: Running) -
             reply["killed"] = True
     elif error is not None and running.timed_out:
         error = {**error, "ename": "TimeoutError", "evalue": "the cell ran out of time"}
-    elif error is not None and running.interrupted and error["ename"] == "CancelledError":
-        # A cell that awaits meets an interrupt as the cancellation of what it awaits.
+    elif error is not None and running.interrupted and error["ename"] in _INTERRUPTED:
         error = {**error, "ename": "KeyboardInterrupt"}
     if error is not None:
         reply["error"] = error

@@ -54,6 +54,7 @@ class Kernel:
                 size=self.settings.pool_size,
                 log_dir=self.home.logs_path,
                 kernel_name=self.settings.kernel_name,
+                secrets=self.settings.secrets,
                 env={"PYTHONHASHSEED": str(self.home.hash_seed)},
             ),
             self._prepare,

@@ -29,14 +29,8 @@ class Running:
         self.discard = False  # a reset came: what it leaves is not stored
         self._lock = threading.Lock()
         self._kernel: KernelProcess | None = None
-        self._begun = False
         self._over = False
         self._interrupted_at: float | None = None
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether the kernel has begun its cell."""
-        return self._begun
 
     @property
     def interrupted(self) -> bool:
@@ -50,14 +44,6 @@ class Running:
                 return False
             self._kernel = kernel
             return True
-
-    def begun(self) -> None:
-        """The kernel has begun the cell; an interrupt that came between is passed on now."""
-        with self._lock:
-            self._begun = True
-            kernel = self._kernel if self._interrupted_at is not None and not self._over else None
-        if kernel is not None:
-            kernel.interrupt()
 
     def release(self) -> None:
         """Its kernel died before the cell began: it waits for another one."""
@@ -84,8 +70,7 @@ class Running:
                 self.forced = True
                 kernel.kill()
                 return {"interrupted": True, "how": "kill"}
-            if self._begun:
-                kernel.interrupt()
+            kernel.interrupt()
             return {"interrupted": True, "how": "signal"}
 
     def status(self) -> dict[str, Any]:

@@ -16,7 +16,6 @@ import re
 import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -60,7 +59,6 @@ class Helper:
         self._order: list[str] = []
         self._plan: Any = None
         self._ids: dict[str, int] = {}
-        self._started = 0.0
         self._depth = 0  # cells under way: one that a cell runs counts as its own
         self._header: Any = {}
         self._handlers: dict[str, Callable[[Request, list[Any]], Reply]] = {
@@ -132,7 +130,6 @@ class Helper:
         self.leftovers.remember(self._header)
         header = self.kernel.get_parent("shell") or {}
         self._header = header.get("header") or {}
-        self._started = time.time()
         self.shell.user_ns.update(self.aliases)
         self._ids = {name: id(value) for name, value in self.shell.user_ns.items()}
         self.patches.expect(info.raw_cell)
@@ -172,8 +169,6 @@ class Helper:
         if self.options.get("door") == "rest":
             display.figures_at_cell_end(error)
             self.plain.hide()
-        if isinstance(getattr(result, "error_in_exec", None), KeyboardInterrupt):
-            threads.end_session_since(self._started)
         plan, self._plan = self._plan, None
         symbols = self.tracker.end(plan, error) if plan is not None else Symbols([], [], [], True, set())
         for alias in self.aliases:

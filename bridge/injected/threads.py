@@ -6,8 +6,6 @@ import os
 import signal
 import sys
 import threading
-import time
-from pathlib import Path
 from typing import Any
 
 _SIGNALS = [
@@ -95,24 +93,3 @@ def _children() -> list[int]:
         return [int(pid) for pid in os.read(descriptor, 1 << 16).split()]
     finally:
         os.close(descriptor)
-
-
-def end_session_since(moment: float) -> None:
-    """End the processes of this kernel's session that were started after `moment` (`time.time()`).
-
-    An interrupt reaches the foreground ones; those in the background ignore it.
-    """
-    if sys.platform != "linux":
-        return
-    ticks = os.sysconf("SC_CLK_TCK")
-    boot = time.time() - float(Path("/proc/uptime").read_text().split()[0])
-    session = os.getsid(0)
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            if int(fields[3]) == session and boot + int(fields[19]) / ticks >= moment - 1 / ticks:
-                os.kill(int(entry.name), signal.SIGTERM)
-        except (OSError, IndexError, ValueError):
-            continue  # it ended while we looked

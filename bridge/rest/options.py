@@ -219,14 +219,15 @@ def read_options(given: Mapping[str, Any], environ: MutableMapping[str, str]) ->
         values["retention"] = retention_from(environ)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    secret = token or secrets.token_urlsafe(32)
     return Options(
         host=host,
         port=port,
-        token=token or secrets.token_urlsafe(32),
+        token=secret,
         generated=not token,
         allow_hosts=allow_hosts,
         allow_origins=allow_origins,
-        settings=Settings(**values),
+        settings=Settings(**values, secrets=(secret,)),
     )
 
 
