@@ -65,6 +65,7 @@ class Snapshots:
         gone = ledger.of_root.keys() - values.keys() - self.lost
         reached = set(values) if touched is None else touched
         affected = self._affected(reached, rebound | gone, everything=touched is None)
+        affected |= self._classes_of(rebound, values)
         before = {key: ledger.units[key] for key in affected}
         saver = Saver(ledger, self.scope, self.folder, nonce)
         try:
@@ -120,6 +121,26 @@ class Snapshots:
             if not self._unchanged(unit):
                 affected.add(key)
         return affected
+
+    def _classes_of(self, rebound: set[str], values: dict[str, Any]) -> set[str]:
+        """The units of the classes whose methods got names: these become nodes, which the class must refer to."""
+        ledger = self.ledger
+        methods = {
+            id(value)
+            for root in rebound
+            if type(value := values.get(root)) is types.FunctionType
+            and (value.__qualname__ != value.__name__ or value.__name__ == "<lambda>")
+            and ledger.node_key(value) is None
+        }
+        if not methods:
+            return set()
+        return {
+            unit.key
+            for unit in ledger.units.values()
+            for node in unit.nodes
+            if isinstance(cls := ledger.nodes.get(node), type)
+            and any(id(value) in methods for value in vars(cls).values())
+        }
 
     def _unchanged(self, unit: Unit) -> bool:
         """Whether reaching this unit cannot have changed it: a number, a text, a plain function."""
