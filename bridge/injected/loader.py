@@ -47,6 +47,7 @@ class Loader:
         self._owner: dict[str, Source] = {}
         self._sources: dict[str, Source] = {}
         self._made: dict[str, Any] = {}
+        self._keys: dict[int, str] = {}  # id of a node that was made -> its key
         self._started: set[str] = set()
         self._current: list[Source] = []
         self._bare = 0  # in a skeleton nothing is filled: its own node is not there yet to be referred to
@@ -89,7 +90,7 @@ class Loader:
             _, roots = self._unpickle(source, buffers)
             # A unit may have been taken into its state for some of its names alone.
             self.values.update((root, roots[root]) for root in source.record["roots"] if root in roots)
-        except Exception as error:  # whatever the unit's own classes raise while they are loaded
+        except BaseException as error:  # whatever the unit's own classes raise while they are loaded
             self._fail(source, error)
         finally:
             self._current.pop()
@@ -124,13 +125,26 @@ class Loader:
     # What the pickles ask (see `rebuild.Loading`).
 
     def node(self, key: str) -> Any:
-        """The node of that key, filled unless it is being filled right now."""
+        """The node of that key, filled unless that can wait or is under way."""
         source = self._owner.get(key)
         if source is None:
             return self._kept(key)
-        if source.key not in self._started and not self._bare:
+        made = self._skeleton(key)
+        if self._bare:
+            return made
+        if source.key not in self._started and not _can_wait(made, source):
             self._load(source)
-        return self._skeleton(key)
+        if isinstance(made, type):
+            self._load_bases(made)
+        return made
+
+    def _load_bases(self, cls: type) -> None:
+        """Fill the classes that a class inherits from, and its metaclass: its instances use their methods."""
+        meta: type = type(cls)
+        for base in (*cls.__mro__[1:], *meta.__mro__):
+            source = self._owner.get(self._keys.get(id(base), ""))
+            if source is not None and source.key not in self._started:
+                self._load(source)
 
     def _skeleton(self, key: str) -> Any:
         """The node of that key, as far as it is."""
@@ -153,6 +167,7 @@ class Loader:
         else:
             made = rebuild.function(*parts)
         self._made[key] = made
+        self._keys[id(made)] = key
         return made
 
     def _kept(self, key: str) -> Any:
@@ -176,3 +191,12 @@ class Loader:
         """The out-of-band array of that number in the unit being loaded."""
         stored = self._current[-1].record["arrays"][index]
         return arrays.Stored(self.folder, stored["chunks"], stored["size"])
+
+
+def _can_wait(node: Any, source: Source) -> bool:
+    """Whether a node is as good before it is filled.
+
+    A function is called only when all is loaded. What is bound beside it may need what is being loaded at the moment:
+    `bound = job.run` the class of `job`, whose body refers to the function.
+    """
+    return isinstance(node, types.FunctionType) and bool(source.record["roots"])

@@ -99,12 +99,16 @@ CLASSES = Program(
         "    __hash__ = None\nlz = Lazy(); lz.real = 1; fn = lz",
         "lz.other, lz.real, lz(1, 2), lz == 5, fn is lz, Lazy.__hash__",
         "import inspect\nprint(inspect.getsource(Tree.add))",
+        "class Zero:\n    def __setstate__(self, state): self.__dict__.update(state, back=True)\n"
+        "class Above(Zero): pass\nclass Below(Above): pass\nab = Below(); ab.v = 1; ab.hi = None\n"
+        "def method(self): return self.v\nAbove.m = method; method.note = ab; ab_m = ab.m; name = Below.m\nab.back = 0",
+        "ab.back = 0; name is method is Above.m, ab_m(), ab_m.__self__ is ab, method.note.v, ab.back",
         "class Cfg:\n    level: int = 1\n    opts: dict = {'a': [1]}\nopts = Cfg.opts; mine = "
         "Cfg(); mine.level = 7",
         "opts['a'].append(2); Cfg.opts, mine.opts is opts, mine.level, Cfg.level, Cfg.__annotations__",
         "del Cfg.level\nhasattr(Cfg, 'level'), mine.level, Cfg.opts is opts",
     ),
-    fresh=(1, 7, 9, 14, 16, 21, 26, 32),
+    fresh=(1, 7, 9, 14, 16, 21, 26, 32, 39),
 )
 
 FUNCTIONS = Program(
