@@ -17,22 +17,21 @@ from bridge.store.manifest import State
 
 log = logging.getLogger(__name__)
 
+BEGIN_SECONDS = 30.0
+"""Seconds in which an idle kernel must begin a cell that was sent to it."""
 GRACE = 2.0
 """Seconds that a cell which ran out of time has, after its interrupt, before its kernel is killed."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """How a cell ended. `content` is the execute_reply's; `died` how the kernel ended instead; `begun` whether the
-    kernel had begun the cell.
-    """
+    """How a cell ended. `content` is the execute_reply's; `died` how the kernel ended instead."""
 
     content: dict[str, Any]
     report: dict[str, Any]
     outputs: Collector
     duration: float
     died: str | None = None
-    begun: bool = True
 
 
 def switch(
@@ -115,18 +114,30 @@ def run(
     report: dict[str, Any] = next(
         (json.loads(item["report"]) for item in payload if item.get("source") == "bridge"), {}
     )
-    return Outcome(
-        content, report, collector, time.monotonic() - started, execution.died, execution.begun_at is not None
-    )
+    return Outcome(content, report, collector, time.monotonic() - started, execution.died)
 
 
 def _await(execution: Execution, kernel: KernelProcess, running: Running, deadline: float | None) -> None:
-    """Wait for the cell's end; at its deadline it is interrupted, and later killed. Its kernel's death ends it too."""
-    while not execution.wait(None if deadline is None else max(0.0, deadline - time.monotonic())):
-        if running.timed_out:
+    """Wait for the cell's end; at its deadline it is interrupted, and later killed. Its kernel's death ends it too.
+
+    A kernel that does not begin the cell at all has been made deaf by an earlier one, and is killed.
+    """
+    begin_by = time.monotonic() + BEGIN_SECONDS
+    while not execution.wait(_bound(deadline, begin_by if execution.begun_at is None else None)):
+        now = time.monotonic()
+        if deadline is None or now < deadline:
+            if execution.begun_at is None and now >= begin_by:
+                kernel.kill()
+        elif running.timed_out:
             kernel.kill()
             deadline = None
         else:
             running.timed_out = True
             kernel.interrupt()
-            deadline = time.monotonic() + GRACE
+            deadline = now + GRACE
+
+
+def _bound(*moments: float | None) -> float | None:
+    """Seconds until the first of these moments; None when there is none."""
+    known = [moment for moment in moments if moment is not None]
+    return max(0.0, min(known) - time.monotonic()) if known else None

@@ -25,6 +25,8 @@ TRIES = 3
 _INTERRUPTED = ("CancelledError", "CalledProcessError")
 """How a cell that awaits, or one that runs a shell, meets an interrupt."""
 
+_NO_ERROR: dict[str, Any] = {"ename": "", "evalue": "", "traceback": []}
+
 Reply = dict[str, Any]
 
 
@@ -53,7 +55,8 @@ class Executor:
         orders = {"nonce": nonce.hexdigest()[:10], "state": name, "keep_on_error": terms.keep_on_error}
 
         def keep(kernel: KernelProcess, outcome: cells.Outcome, reply: Reply) -> None:
-            if "units" in outcome.report and not running.discard:
+            failed = reply["error"] is not None and not terms.keep_on_error
+            if "units" in outcome.report and not running.discard and not failed:
                 self._keep(state, name, outcome.report, running, kernel, reply)
             else:
                 _leave_dirty(kernel, outcome.report)
@@ -94,21 +97,26 @@ class Executor:
         before: Callable[[KernelProcess], None],
         after: Callable[[KernelProcess, cells.Outcome, Reply], None],
     ) -> Reply:
-        """One cell on one kernel that holds the state; on another one when the first dies before the cell begins."""
+        """One cell on one kernel that holds the state.
+
+        A kernel that is dead before the cell is sent costs another try. One that dies later may have begun the cell,
+        and no cell is run twice.
+        """
         for attempt in range(TRIES):
             kernel = self._lease_holding(state, running, terms.fresh)
             try:
+                if kernel.looks_dead() and attempt < TRIES - 1:
+                    continue
                 before(kernel)
                 kernel.retire = kernel.retire or terms.fresh
                 if not running.attach(kernel):
                     return replies.failed("KeyboardInterrupt", "")
                 outcome = cells.run(kernel, orders, running, self._limits, terms.stdin, terms.timeout)
-                if outcome.died is not None and not outcome.begun and attempt < TRIES - 1:
-                    log.warning("kernel %s died before it began a cell: %s", kernel.id, outcome.died)
-                    running.release()
-                    continue
                 reply = _reply_of(outcome, kernel, running)
-                if outcome.died is None:
+                if "fault" in outcome.report or not outcome.report:
+                    # Nothing is known of what the cell read, so it may have read anything.
+                    reply["accessed_symbols"] = sorted(filter(records.is_user_name, state.manifest.order))
+                elif outcome.died is None:
                     after(kernel, outcome, reply)
                 return reply
             finally:
@@ -213,17 +221,28 @@ def _reply_of(outcome: cells.Outcome, kernel: KernelProcess, running: Running) -
         error = _error_of_death(outcome.died, running)
         if running.forced:
             reply["killed"] = True
-    elif error is not None and running.timed_out:
-        error = {**error, "ename": "TimeoutError", "evalue": "the cell ran out of time"}
-    elif error is not None and running.interrupted and error["ename"] in _INTERRUPTED:
-        error = {**error, "ename": "KeyboardInterrupt"}
+    elif running.timed_out:
+        error = {**(error or _NO_ERROR), "ename": "TimeoutError", "evalue": "the cell ran out of time"}
+    elif running.interrupted and (
+        outcome.report.get("stopped") or (error and error["ename"] in _INTERRUPTED)
+    ):
+        error = {**(error or _NO_ERROR), "ename": "KeyboardInterrupt"}
+    elif error is None:
+        error = _error_of_snapshot(outcome, kernel)
     if error is not None:
         reply["error"] = error
         reply["output"] = replies.end_with(reply["output"], outcome.content, error)
-    if "fault" in outcome.report:
-        log.error("the helper failed after a cell:\n%s", outcome.report["fault"])
-        kernel.retire = True
     return reply
+
+
+def _error_of_snapshot(outcome: cells.Outcome, kernel: KernelProcess) -> dict[str, Any] | None:
+    """The error of a cell that ran, and whose state could not be taken; its kernel is not to be used again."""
+    if outcome.report and "fault" not in outcome.report:
+        return None
+    kernel.retire = True
+    fault = str(outcome.report.get("fault") or "the kernel gave no account of the cell")
+    log.error("no snapshot after a cell in kernel %s:\n%s", kernel.id, fault)
+    return {"ename": "SnapshotFailed", "evalue": fault.strip().splitlines()[-1], "traceback": []}
 
 
 def _error_of_death(reason: str, running: Running) -> dict[str, Any]:

@@ -106,10 +106,23 @@ def largest(manifest: Manifest) -> list[dict[str, Any]]:
 
 
 def changed_names(before: Manifest, after: Manifest) -> list[str]:
-    """The names of both whose content differs."""
-    old = {name: unit.digest for unit in before.units.values() for name in unit.names}
-    new = {name: unit for unit in after.units.values() for name in unit.names}
-    names = (name for name, unit in new.items() if name in old and old[name] != unit.digest)
+    """The names of both whose content differs, in themselves or in what they refer to: a closure's variable, say."""
+    changed = {
+        key
+        for key, unit in after.units.items()
+        if key not in before.units or before.units[key].digest != unit.digest
+    }
+    nodes = {node for key in changed for node in after.units[key].record["nodes"]}
+    while nodes:
+        found = [
+            unit
+            for unit in after.units.values()
+            if unit.key not in changed and not nodes.isdisjoint(unit.record["refs"])
+        ]
+        changed.update(unit.key for unit in found)
+        nodes = {node for unit in found for node in unit.record["nodes"]}
+    old = {name for unit in before.units.values() for name in unit.names} if changed else set()
+    names = (name for key in changed for name in after.units[key].names if name in old)
     return sorted(name for name in names if is_user_name(name))
 
 

@@ -45,11 +45,6 @@ class Running:
             self._kernel = kernel
             return True
 
-    def release(self) -> None:
-        """Its kernel died before the cell began: it waits for another one."""
-        with self._lock:
-            self._kernel = None
-
     def detach(self) -> None:
         """Its cell is over: an interrupt from now on must not reach the kernel's next cell."""
         with self._lock:

@@ -13,5 +13,12 @@ under the private name `_bridge_kernel` (see `bridge.engine.helper`). Roles, in 
 - `blobs`        chunks of bytes in the home's folder, addressed by content
 - `loader`       puts units back into a namespace
 - `environment`  what a cell may change beside its variables
+- `patches`      attributes of modules that a cell sets
+- `live`         values that cannot be saved
+- `threads`      what keeps running after its cell
+- `streams`      order of output, and the cell that late output belongs to
+- `plain`        IPython's own names, out of the namespace
+- `inspection`   states that the kernel does not hold, looked at apart
+- `frozen`       the standard library as it was before any cell
 - `canonical`    hashes of content and alias groups
 """

@@ -190,32 +190,6 @@ def _takes_choice(method: Callable[..., Any]) -> bool:
     return True
 
 
-def keep_order(kernel: Any) -> None:
-    """Send what was written to one stream before what is written to the other.
-
-    ipykernel sends each stream by its own timer. Here a write to one stream schedules, without waiting, the sending
-    of what the other holds.
-    """
-    out: Any = sys.stdout
-    err: Any = sys.stderr
-    last = [out]
-
-    def ordered(stream: Any, other: Any) -> Callable[[str], int]:
-        write: Callable[[str], int] = stream.write
-
-        def ordered_write(string: str) -> int:
-            if last[0] is not stream:
-                last[0] = stream
-                other.pub_thread.schedule(other._flush)
-            return write(string)
-
-        return ordered_write
-
-    for stream, other in ((out, err), (err, out)):
-        if type(stream).__module__ == "ipykernel.iostream":
-            stream.write = ordered(stream, other)
-
-
 def whole_lines_from_forks() -> None:
     """Has a forked child print whole lines to its file descriptors, which ipykernel captures.
 
@@ -251,7 +225,10 @@ def last_words() -> None:
 
 
 def safe_packing(session: Any) -> None:
-    """Let a message with text or numbers that JSON lacks through, with the bad character or number replaced."""
+    """Let a message with text or numbers that JSON lacks through, with the bad character or number replaced.
+
+    And let a cell that patches `json` not cut its kernel off from the world.
+    """
     from jupyter_client.jsonutil import json_default
 
     pack = session.pack
@@ -263,7 +240,10 @@ def safe_packing(session: Any) -> None:
         except (TypeError, ValueError):  # a lone surrogate is a ValueError too
             return pack(clean(content))
 
-    session.pack = pack_safely
+    def unpack_safely(packed: Any) -> Any:
+        return json.loads(packed.decode("utf-8", "replace") if isinstance(packed, bytes) else packed)
+
+    session.pack, session.unpack = pack_safely, unpack_safely
 
 
 def clean(value: Any) -> Any:

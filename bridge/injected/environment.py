@@ -149,6 +149,7 @@ class _Modules(Item):
         self._known = set(sys.modules)
         self._line: list[str] = []
         self._named: list[str] = []
+        self.removed = False  # whether a cell took a module away: the process is not what it was
         self.failed: list[dict[str, str]] = []
 
     def expect(self, code: str) -> None:
@@ -162,6 +163,7 @@ class _Modules(Item):
         found = [name for name in self._named if name in sys.modules]
         self._named = []
         if len(sys.modules) != len(self._known):
+            self.removed = self.removed or not self._known <= sys.modules.keys()
             found += [name for name in list(sys.modules) if name not in self._known]
             self._known = set(sys.modules)
         known = self._start.union(self._line) if found else ()

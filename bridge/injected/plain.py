@@ -14,7 +14,11 @@ from typing import Any
 
 _MOVED = ("In", "Out", "_ih", "_oh", "_dh", "_", "__", "___", "_i", "_ii", "_iii")
 _DROPPED = ("exit", "quit", "get_ipython", "open")  # builtins, or put there by IPython while a cell runs
-_DIRECTORY_MAGICS = frozenset({"cd", "pushd", "popd", "dirs", "dhist", "bookmark"})
+# Magics that look some of these up in the namespace.
+_LOOKED_UP = {
+    **dict.fromkeys(("cd", "pushd", "popd", "dirs", "dhist", "bookmark"), ("_dh",)),
+    **dict.fromkeys(("reset", "reset_selective", "xdel"), _MOVED),
+}
 
 
 class PlainNamespace:
@@ -49,34 +53,46 @@ class PlainNamespace:
 
         def run_line_magic(magic_name: str, line: str, _stack_depth: int = 1) -> Any:
             # The magic looks up variables in the frame that many levels above its caller: one more with us between.
-            if magic_name not in _DIRECTORY_MAGICS:
-                return line_magic(magic_name, line, _stack_depth + 1)
-            with self._directories():
+            with self._shown(_LOOKED_UP.get(magic_name, ())):
                 return line_magic(magic_name, line, _stack_depth + 1)
 
         shell.run_line_magic = run_line_magic
 
     def hide(self) -> None:
-        """Take IPython's own names out of the namespace: at the start, and after `%reset` brought them back."""
-        scope = self.shell.user_ns
-        for name in _MOVED:
-            # A result that the user bound to `_` is the user's; what `%reset` puts there is empty.
-            its_own = name not in ("_", "__", "___") or (type(scope.get(name)) is str and not scope[name])
-            if name in scope and its_own and scope[name] is getattr(builtins, name, None):
+        """Take IPython's own names out of the namespace: at the start, and after a reset made them anew."""
+        scope, own = self.shell.user_ns, vars(builtins)
+        for name, value in self._present().items():
+            if name in scope and (scope[name] is value or scope[name] == value):
                 del scope[name]
-        for name, value in self._shell_own.items():
-            if scope.get(name) is value:
-                del scope[name]
+                if name in _MOVED:
+                    own[name] = value
+
+    def _present(self) -> dict[str, Any]:
+        """The names as IPython would bind them now (`InteractiveShell.init_user_ns`)."""
+        history, hook = self.history, self.hook
+        found = {name: getattr(hook, name) for name in ("_", "__", "___")}
+        found.update({name: getattr(history, name) for name in ("_i", "_ii", "_iii")})
+        found.update(In=history.input_hist_parsed, _ih=history.input_hist_parsed, _dh=history.dir_hist)
+        found.update(Out=self.outputs, _oh=self.outputs)
+        found.update(self._shell_own, get_ipython=self.shell.get_ipython)
+        return found
 
     @contextlib.contextmanager
-    def _directories(self) -> Iterator[None]:
-        """Show the directory history for the time of a magic that works on it."""
-        scope = self.shell.user_ns
-        scope["_dh"] = vars(builtins)["_dh"]
+    def _shown(self, names: tuple[str, ...]) -> Iterator[None]:
+        """Show some names in the namespace for the time of a magic that looks them up there."""
+        if not names:
+            yield
+            return
+        scope, own = self.shell.user_ns, vars(builtins)
+        shown = {name: own[name] for name in names if name not in scope and name in own}
+        scope.update(shown)
         try:
             yield
         finally:
-            scope.pop("_dh", None)
+            for name, value in shown.items():
+                if scope.get(name) is value:
+                    del scope[name]
+            self.hide()
 
     def _remember(self, result: Any) -> None:
         """Keep a cell's result as `Out[n]`, `_n` and `_`, as `DisplayHook.update_user_ns` does."""

@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from . import display, inspection, saver, threads
+from . import display, frozen, inspection, saver, threads
 from .blobs import Folder
 from .environment import ROOT as ENVIRONMENT
 from .environment import Environment
@@ -29,9 +29,11 @@ from .patches import ROOT as PATCH
 from .patches import Patches
 from .plain import PlainNamespace
 from .snapshot import OUTPUT, Snapshots, is_name
+from .streams import Streams
 from .symbols import Symbols, Tracker
 
 PAYLOAD = "bridge"
+_STOPPED = (-signal.SIGINT, 128 + signal.SIGINT)  # exit codes of a command that an interrupt ended
 _SOON = 0.05  # seconds until a cell about to begin has begun
 _USES_OUTPUTS = re.compile(r"\b(?:_+|Out|_oh|_\d+)\b")
 
@@ -50,10 +52,13 @@ class Helper:
         self.environment = Environment(shell)
         self.patches = Patches(shell.user_ns)
         self.leftovers = threads.Leftovers()
+        self.streams = Streams(self.leftovers)
         self.plain = PlainNamespace(shell)
         self.tracker = Tracker(shell)
         folder = Folder(options["blobs"])
         self.snapshots = Snapshots(shell.user_ns, folder, options["kernel_id"], self.tracker.learn)
+        package = __name__.rpartition(".")[0]
+        self.modules = {name: each for name, each in sys.modules.items() if name.partition(".")[0] == package}
         self.absent: dict[str, str] = {}  # name -> why the state at hand lacks it
         self.aliases: dict[str, Any] = {}  # what a cell over several states sees beside the namespace
         self._order: list[str] = []
@@ -82,12 +87,11 @@ class Helper:
 
         shell.showtraceback = showtraceback
         self.tracker.install()
-        self.leftovers.direct_output()
+        self.streams.install(ordered=options.get("door") == "rest")
         display.safe_packing(self.kernel.session)
         if options.get("door") != "rest":
             return
         self.plain.install()
-        display.keep_order(self.kernel)
         display.whole_lines_from_forks()
         display.last_words()
         display.lenient_bundles(shell)
@@ -127,7 +131,7 @@ class Helper:
 
     def _begin(self, info: Any) -> None:
         """Note how things are before a cell."""
-        self.leftovers.remember(self._header)
+        self.streams.remember(self._header)
         header = self.kernel.get_parent("shell") or {}
         self._header = header.get("header") or {}
         self.shell.user_ns.update(self.aliases)
@@ -146,6 +150,7 @@ class Helper:
         # An interrupt that comes too late for the cell must not hit the helper.
         interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
+            self._stand()
             report = self._report(result)
         except Exception as error:  # a fault of ours must be told, not printed into the user's cell
             report = {"fault": "".join(traceback.format_exception(error))}
@@ -159,6 +164,12 @@ class Helper:
         """Whether the request's own cell has ended, and not one that it ran."""
         code = (self.kernel.get_parent("shell") or {}).get("content", {}).get("code")
         return result is None or getattr(getattr(result, "info", None), "raw_cell", None) == code
+
+    def _stand(self) -> None:
+        """Put the helper's own modules back where pickles look for them, should a cell have purged `sys.modules`."""
+        for name, module in self.modules.items():
+            if sys.modules.get(name) is not module:
+                sys.modules[name] = module
 
     def _report(self, result: Any) -> Reply:
         orders = (self.kernel.get_parent("shell") or {}).get("metadata", {}).get("bridge", {})
@@ -195,7 +206,8 @@ class Helper:
             "deleted": symbols.deleted,
             "certain": symbols.certain,
             "count": self.shell.execution_count,
-            "bound": self.leftovers.reasons(),
+            "bound": self.leftovers.reasons() + ["a module taken away"] * self.environment.modules.removed,
+            "stopped": self._was_stopped(rebound),
         }
         if symbols.problem:
             reply["problem"] = symbols.problem
@@ -218,6 +230,10 @@ class Helper:
         reply["order"] = names if names != self._order else None
         self._order = names
         return reply
+
+    def _was_stopped(self, rebound: set[str]) -> bool:
+        """Whether a shell command of the cell was ended by an interrupt, of which IPython makes no error."""
+        return "_exit_code" in rebound and self.shell.user_ns.get("_exit_code") in _STOPPED
 
     def _names(self) -> list[str]:
         """The user's names, in the namespace's order."""
@@ -249,6 +265,8 @@ class Helper:
         interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
         buffers: list[Any] = []
         try:
+            self._stand()
+            self.streams.settle()
             reply = self._handlers[content["op"]](content, message.get("buffers", []))
             reply.setdefault("status", "ok")
         except Exception as error:  # the server decides what to do about a fault of ours
@@ -272,7 +290,7 @@ class Helper:
 
     def _switch(self, request: Request, buffers: list[Any]) -> Reply:
         """Make the namespace, and all that belongs to a state, those of another state."""
-        self.leftovers.remember(self._header)
+        self.streams.remember(self._header)
         scope = self.shell.user_ns
         snapshots = self.snapshots
         for name in self._names():
@@ -395,6 +413,7 @@ def start(shell: Any, options: dict[str, Any]) -> Helper:
     """Install the helper in this kernel. Called once, by the code that the server sends."""
     helper = Helper(shell, options)
     helper.install()
+    frozen.freeze(helper.modules.values())
     return helper
 
 

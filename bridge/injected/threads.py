@@ -1,4 +1,4 @@
-"""What keeps running after its cell: threads, children, signal handlers; and where late output belongs."""
+"""What keeps running after its cell: threads, children, signal handlers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import threading
-from typing import Any
 
 _SIGNALS = [
     number for name in ("SIGTERM", "SIGALRM", "SIGUSR1", "SIGUSR2") if (number := getattr(signal, name, None))
@@ -14,12 +13,12 @@ _SIGNALS = [
 
 
 class Leftovers:
-    """Tells what a cell left running, and gives a thread's late output to the cell that started it."""
+    """Tells what a cell left running."""
 
     def __init__(self) -> None:
         self._own_threads = {thread.ident for thread in threading.enumerate()}
         self._handlers = [signal.getsignal(number) for number in _SIGNALS]
-        self._headers: dict[int, Any] = {}  # thread -> header of the message whose cell started it
+        self._streams = [sys.stdout, sys.stderr]
 
     def threads(self) -> list[threading.Thread]:
         """The user's threads that are alive."""
@@ -42,44 +41,9 @@ class Leftovers:
         found += [f"child process {pid}" for pid in _children()]
         if [signal.getsignal(number) for number in _SIGNALS] != self._handlers:
             found.append("signal handler")
+        if any(stream is not None and stream.closed for stream in self._streams):
+            found.append("closed output stream")
         return found
-
-    def remember(self, header: Any) -> None:
-        """Threads that nobody knows yet were started by the cell of that header."""
-        if threading.active_count() <= len(self._own_threads) and not self._headers:
-            return
-        alive = {thread.ident for thread in self.threads()}
-        self._headers = {ident: known for ident, known in self._headers.items() if ident in alive}
-        for ident in alive - self._headers.keys():
-            if ident is not None:
-                self._headers[ident] = header
-
-    def direct_output(self) -> None:
-        """Have the streams ask who started the thread that writes."""
-        headers = self._headers_of
-        for stream in (sys.stdout, sys.stderr):
-            kind: Any = type(stream)
-            if kind.__module__ != "ipykernel.iostream" or not isinstance(
-                getattr(kind, "parent_header", None), property
-            ):
-                continue  # ipykernel 6.29 asks by itself
-            general = kind.parent_header
-
-            class ByThread(kind):  # type: ignore[misc]
-                @property
-                def parent_header(self, general: property = general) -> Any:
-                    return headers().get(threading.get_ident()) or general.fget(self)  # type: ignore[misc]
-
-                @parent_header.setter
-                def parent_header(self, value: Any, general: property = general) -> None:
-                    general.fset(self, value)  # type: ignore[misc]
-
-            ByThread.__name__, ByThread.__qualname__ = kind.__name__, kind.__qualname__
-            ByThread.__module__ = kind.__module__
-            stream.__class__ = ByThread
-
-    def _headers_of(self) -> dict[int, Any]:
-        return self._headers
 
 
 def _children() -> list[int]:

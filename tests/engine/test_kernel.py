@@ -235,7 +235,10 @@ def test_a_state_of_another_workspace_can_be_executed_from(kernel: Kernel) -> No
 
 
 def test_a_snapshot_keeps_nothing_alive(kernel: Kernel) -> None:
-    code = "import sys, weakref\nclass A: pass\na, rows = A(), [1]\nseen = weakref.ref(a)\nfailing = [a, (i for i in [])]"
-    start = run(kernel, code + "\ndel failing")["state_name"]
+    code = (
+        "import sys, weakref\nclass A: pass\na, rows = A(), [1]\nseen = weakref.ref(a)\n"
+        "failing = [a, (i for i in [])]\ndel failing"
+    )
+    start = run(kernel, code)["state_name"]
     reply = run(kernel, "print(sys.getrefcount(rows), sys.getrefcount(a))\ndel a\nprint(seen())", start)
     assert printed(reply) == "2 2\nNone\n"

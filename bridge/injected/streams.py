@@ -1,0 +1,78 @@
+"""The kernel's output streams: late output goes to the cell that started its thread, and the two keep their order."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+from .threads import Leftovers
+
+
+class Streams:
+    """Gives stdout and stderr of one kernel a class of their own, and knows who started which thread."""
+
+    def __init__(self, leftovers: Leftovers) -> None:
+        self._leftovers = leftovers
+        self._headers: dict[int, Any] = {}  # thread -> header of the message whose cell started it
+        self._streams = [
+            stream for stream in (sys.stdout, sys.stderr) if type(stream).__module__ == "ipykernel.iostream"
+        ]
+
+    def remember(self, header: Any) -> None:
+        """Threads that nobody knows yet were started by the cell of that header."""
+        threads = self._leftovers.threads()
+        if not threads and not self._headers:
+            return
+        alive = {thread.ident for thread in threads}
+        self._headers = {ident: known for ident, known in self._headers.items() if ident in alive}
+        for ident in alive - self._headers.keys():
+            if ident is not None:
+                self._headers[ident] = header
+
+    def install(self, *, ordered: bool) -> None:
+        """Change the streams' class; `ordered`: what one holds is sent before what is written to the other."""
+        last = [self._streams[0]] if self._streams else []
+        for stream in self._streams:
+            others = [other for other in self._streams if other is not stream] if ordered else []
+            stream.__class__ = self._class_for(type(stream), others, last)
+
+    def settle(self) -> None:
+        """Between cells: let `write` be the class's.
+
+        IPython 9 patches it for the time of a cell and then sets it to what it was; what it was when the helper
+        came, in a cell of its own, was not the class's yet.
+        """
+        for stream in self._streams:
+            vars(stream).pop("write", None)
+
+    def _class_for(self, kind: Any, others: list[Any], last: list[Any]) -> Any:
+        headers = self._known
+        general = kind.parent_header if isinstance(getattr(kind, "parent_header", None), property) else None
+        body: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
+
+        def write(self: Any, string: str) -> Any:
+            if last[0] is not self:
+                last[0] = self
+                for other in others:
+                    if other.pub_thread is not None:
+                        # ipykernel sends each stream by its own timer; its thread takes this in the order given.
+                        other._flush()
+            return kind.write(self, string)
+
+        def get(self: Any) -> Any:
+            return headers().get(threading.get_ident()) or general.fget(self)  # type: ignore[union-attr]
+
+        def put(self: Any, value: Any) -> None:
+            general.fset(self, value)  # type: ignore[union-attr]
+
+        if others:
+            body["write"] = write
+        if general is not None:  # ipykernel 6.29 asks by itself who started the thread
+            body["parent_header"] = property(get, put)
+        made = type(kind.__name__, (kind,), body)
+        made.__qualname__ = kind.__qualname__
+        return made
+
+    def _known(self) -> dict[int, Any]:
+        return self._headers
