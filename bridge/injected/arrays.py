@@ -35,6 +35,12 @@ def reduce(array: Any, out_of_band: list[Any] | None) -> tuple[Any, ...]:
         offset = _address(array) - _address(base)
         writeable = array.flags.writeable
         return rebuild.view, (base, offset, array.dtype, array.shape, array.strides, writeable)
+    lent = _lent(array)
+    if lent is not None:
+        return lent  # type: ignore[no-any-return]
+    if not array.dtype.isnative and array.dtype.names is None:
+        # NumPy itself would bring it back in the machine's byte order.
+        return rebuild.swapped, (array.astype(array.dtype.newbyteorder("=")), array.dtype)
     contiguous = array.flags.c_contiguous or array.flags.f_contiguous
     if out_of_band is None or array.dtype.hasobject or array.nbytes < OUT_OF_BAND or not contiguous:
         if array.flags.writeable:
@@ -45,6 +51,22 @@ def reduce(array: Any, out_of_band: list[Any] | None) -> tuple[Any, ...]:
     order = "C" if array.flags.c_contiguous else "F"
     arguments = (len(out_of_band) - 1, array.dtype, array.shape, order, array.flags.writeable)
     return rebuild.array, arguments
+
+
+def reduce_subclass(array: Any) -> tuple[Any, ...]:
+    """The pickle of an instance of an `ndarray` subclass that leaves that to NumPy: its array, and its attributes.
+
+    So it keeps sharing memory with other arrays, a masked array keeps having no mask, and attributes come back.
+    """
+    from . import rebuild
+
+    numpy = sys.modules["numpy"]
+    attributes = getattr(array, "__dict__", None)
+    if array.base is None and not attributes:
+        return array.__reduce__()  # type: ignore[no-any-return]  # it owns its memory
+    plain = numpy.ndarray.view(array, numpy.ndarray)
+    state = dict(attributes) if attributes else None
+    return rebuild.array_of_class, (plain, type(array)), state, None, None, rebuild.set_dict
 
 
 def _owner(array: Any) -> Any:
@@ -70,6 +92,27 @@ def _owner(array: Any) -> Any:
         if start <= first and last <= stop and base.flags.c_contiguous | base.flags.f_contiguous
         else None
     )
+
+
+def _lent(array: Any) -> Any:
+    """The pickle of an array over the memory of a `bytes`, `bytearray`, `array.array` or tensor, else None."""
+    from . import rebuild
+
+    base = array.base
+    while type(base).__name__ == "ndarray" and base.base is not None:
+        base = base.base
+    if isinstance(base, memoryview):
+        base = base.obj
+    about = array.dtype, array.shape, array.strides, array.flags.writeable
+    torch = sys.modules.get("torch")
+    if torch is not None and type(base) is getattr(torch, "Tensor", None):
+        storage = base.untyped_storage()
+        return rebuild.tensor_array, (storage, _address(array) - storage.data_ptr(), *about)
+    if type(base) not in (bytes, bytearray) and type(base).__module__ != "array":
+        return None
+    numpy = sys.modules["numpy"]
+    start = _address(numpy.frombuffer(base, numpy.uint8)) if len(base) else 0
+    return rebuild.view, (base, _address(array) - start, *about)
 
 
 def _is_array(value: Any) -> bool:

@@ -142,6 +142,9 @@ class _Detached:
     def uses_code(self, code: types.CodeType) -> None:
         return None
 
+    def note(self, problem: str) -> None:
+        return None
+
 
 class _Walk:
     """Feeds the tokens of a value to a hash. `shared`: a mutable object that comes again is named by its number."""

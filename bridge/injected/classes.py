@@ -23,6 +23,17 @@ Body = dict[str, Any]
 _MADE_BY_TYPE = frozenset({"__dict__", "__weakref__", "_abc_impl", "__abstractmethods__", "__slotnames__"})
 
 
+def native_maker(cls: type) -> type | None:
+    """The metaclass written in C that alone can make this class (ctypes has such), or None where `type` does."""
+    for meta in type.mro(type(cls)):
+        native = not meta.__flags__ & (1 << 9) or meta.__flags__ & (
+            1 << 8
+        )  # no heap type, or an immutable one
+        if native and "__new__" in vars(meta):
+            return None if meta is type else meta
+    return None
+
+
 def skeleton(cls: type) -> tuple[Any, ...]:
     """What must exist of a class before anything can refer to it."""
     module = cls.__dict__.get("__module__", "__main__")
@@ -103,7 +114,12 @@ def _slot_names(cls: type) -> set[str]:
 def fill(cls: type, attributes: Body) -> None:
     """Give a skeleton its attributes, past metaclass and descriptors."""
     registered = attributes.pop("\0registered", ())
+    order = attributes.pop("\0order", ())
     for name, value in attributes.items():
+        type.__setattr__(cls, name, value)
+    for name in order:
+        value = cls.__dict__[name]
+        type.__delattr__(cls, name)
         type.__setattr__(cls, name, value)
     if isinstance(cls, abc.ABCMeta):
         _set_abstract(cls)

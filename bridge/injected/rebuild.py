@@ -243,3 +243,76 @@ def typevar(kind: str, arguments: tuple[Any, ...], keywords: dict[str, Any], mod
 def method(function: Callable[..., Any], owner: Any) -> types.MethodType:
     """A bound method."""
     return types.MethodType(function, owner)
+
+
+def set_raised(target: BaseException, state: tuple[Any, Any, Any, bool]) -> None:
+    """Give an exception its attributes, cause and context."""
+    attributes, cause, context, suppress = state
+    if attributes is not None:
+        target.__setstate__(attributes)
+    target.__cause__, target.__context__, target.__suppress_context__ = cause, context, suppress
+
+
+def set_state(target: Any, state: Any) -> None:
+    """Give an instance its attributes and slots, past any code of its class."""
+    attributes, slots = state if type(state) is tuple else (state, None)
+    if attributes:
+        target.__dict__.update(attributes)
+    for name, value in (slots or {}).items():
+        object.__setattr__(target, name, value)
+
+
+def dict_view(mapping: dict[Any, Any], owner: Any, name: str) -> Any:
+    """A view of a dict: `dict_view(d, dict, "keys")`."""
+    return getattr(owner, name)(mapping)
+
+
+def dict_iterator(name: str, backwards: bool, rest: list[Any]) -> Any:
+    """An iterator over a dict's keys, values or items, or over a set, that will give what is in `rest`."""
+    if name == "set":
+        return iter(set(rest))
+    ordered = rest[::-1] if backwards else rest
+    made: dict[Any, Any] = dict(ordered) if name == "items" else dict.fromkeys(ordered)
+    if name == "values":
+        made = dict(enumerate(ordered))
+    view = getattr(made, name)()
+    return reversed(view) if backwards else iter(view)
+
+
+def swapped(value: Any, dtype: Any) -> Any:
+    """An array of a byte order that is not the machine's."""
+    return value.astype(dtype)
+
+
+def storage(data: Any) -> Any:
+    """A storage of PyTorch's with these bytes."""
+    import ctypes
+
+    made = module("torch").UntypedStorage(len(data))
+    if len(data):
+        ctypes.memmove(made.data_ptr(), (ctypes.c_ubyte * len(data)).from_buffer(data), len(data))
+    return made
+
+
+def typed_storage(untyped: Any, dtype: Any) -> Any:
+    """PyTorch's view of a storage as numbers of one type, as its own pickles want it."""
+    return module("torch").storage.TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
+
+
+def set_gradient(target: Any, gradient: Any) -> None:
+    """Give a tensor its gradient."""
+    target.grad = gradient
+
+
+def tensor_array(
+    storage: Any, offset: int, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], writeable: bool
+) -> Any:
+    """A NumPy array over a storage of PyTorch's, `offset` bytes from its start."""
+    torch = module("torch")
+    flat = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
+    return arrays.view_of(flat, offset, dtype, shape, strides, writeable)
+
+
+def array_of_class(plain: Any, kind: type) -> Any:
+    """An instance of a subclass of `ndarray` over that array's memory; its attributes follow."""
+    return module("numpy").ndarray.view(plain, kind)

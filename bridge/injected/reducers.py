@@ -58,6 +58,13 @@ class Saving(Protocol):
     def uses_code(self, code: types.CodeType) -> None:
         """A code object is part of what is being pickled."""
 
+    def note(self, problem: str) -> None:
+        """Report something of what is being pickled that will not come back as it is."""
+
+
+FINDERS: list[Callable[[type], Reducer | None]] = []
+"""What other modules know of types: each gives the reducer for one, or None. They enter themselves here."""
+
 
 def override(saving: Saving, obj: Any) -> Reduced:
     """The reduction of an object that is not a plain built-in one, or NotImplemented."""
@@ -108,8 +115,10 @@ def _choose(kind: type) -> Reducer | None:
         return _reduce_stream
     if classes.is_enumeration(kind):
         return None if by_reference(kind) else _reduce_member
-    if _is_failing_exception(kind):
-        return _reduce_exception
+    for reducer_for in FINDERS:
+        special = reducer_for(kind)
+        if special is not None:
+            return special
     if _has_own_reduce(kind) and not by_reference(kind) and not is_builtin(kind):
         return _reduce_checked
     if singletons(kind):
@@ -150,27 +159,6 @@ def _reduce_checked(saving: Saving, obj: Any) -> Reduced:
     if not type(obj).__mro__[-2].__flags__ & (1 << 9):
         raise Unsaveable(f"its __reduce__ would bring back a {maker.__name__}, not a {type(obj).__name__}")
     return copyreg.__newobj__, (type(obj),), getattr(obj, "__dict__", None)  # type: ignore[attr-defined]
-
-
-def _is_failing_exception(kind: type) -> bool:
-    """Whether an exception of this class may not come back: `args` need not be what its own `__init__` takes."""
-    if not issubclass(kind, BaseException) or kind.__reduce__ is not BaseException.__reduce__:
-        return False
-    made_by = kind.__init__, kind.__new__
-    return any(isinstance(maker, types.FunctionType) for maker in made_by)
-
-
-def _reduce_exception(saving: Saving, obj: BaseException) -> Reduced:
-    """An exception whose class has an `__init__` of its own, which does not run again."""
-    native = next(base for base in type(obj).__mro__ if not base.__flags__ & (1 << 9))
-    return (
-        rebuild.exception,
-        (type(obj), native, obj.args),
-        obj.__dict__ or None,
-        None,
-        None,
-        rebuild.set_dict,
-    )
 
 
 def _reduce_class(saving: Saving, obj: type) -> Reduced:

@@ -15,25 +15,15 @@ import base64
 import importlib.util
 import io
 import pickle
-import sys
 import types
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import arrays, blobs, classes, failures, rebuild, reducers
+from . import arrays, blobs, classes, failures, rebuild, reducers, tensors, trial  # noqa: F401  (tensors enters itself)
+from .sharing import ATOMS, Sharing, is_canonical, is_common
 
 INLINE = 32 * 1024  # bytes; a longer pickle goes to the blob folder
-
-_ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
-# Shared by everyone who uses the library, and the same again after a load: no sign of aliasing.
-# (dtype is NumPy's, ExtensionDtype pandas', DataType Arrow's and polars'.)
-_COMMON = frozenset(
-    {
-        "dtype", "ExtensionDtype", "DataType", "Pattern", "timezone", "ZoneInfo", "code", "module",
-        "builtin_function_or_method", "cython_function_or_method",
-    }
-)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -115,6 +105,7 @@ class Part:
     refs: set[str] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
     globals: set[str] = field(default_factory=set)
+    problems: set[str] = field(default_factory=set)
     engine: str = "pickle"
     data: bytes = b""
     pickler: Any = None  # keeps what the memo lists alive
@@ -123,7 +114,7 @@ class Part:
     def clear(self) -> None:
         """Forget a pickle that is made again."""
         self.arrays, self.buffers = [], []
-        self.refs, self.files, self.globals = set(), set(), set()
+        self.refs, self.files, self.globals, self.problems = set(), set(), set(), set()
         self.pickler, self.failure = None, None
         self.engine = "pickle"
 
@@ -174,6 +165,10 @@ class Saver:
         self.part.files.add(code.co_filename)
         self.part.globals.update(code.co_names)
 
+    def note(self, problem: str) -> None:
+        """Report something of this part that will not come back as it is."""
+        self.part.problems.add(problem)
+
     def new_node(self, obj: Any, part: Part | None = None) -> str:
         """Make a node of an object: its key, in that part or in one of its own."""
         self._count += 1
@@ -212,7 +207,9 @@ class Saver:
             for part in waiting:
                 done.extend(self._pickle_or_split(part))
             waiting, self._new_nodes = self._new_nodes, []
-        return self._join(done)
+        finished = self._join(done)
+        _fail_with_what_they_need(finished)
+        return finished
 
     def _pickle_or_split(self, part: Part) -> list[Part]:
         """Pickle a part; when that fails its members are taken one by one, so that a bad one costs only itself."""
@@ -234,7 +231,7 @@ class Saver:
         try:
             if not part.nodes and len(part.roots) == 1:
                 ((_, value),) = part.roots.items()
-                if type(value) in _ATOMS:
+                if type(value) in ATOMS:
                     part.data = pickle.dumps(((), part.roots), protocol=5)
                     return
             failure = None
@@ -244,8 +241,8 @@ class Saver:
                     if self._dump(part, make):
                         return
                 except (
-                    Exception
-                ) as error:  # whatever user code raises while it is pickled goes into the report
+                    BaseException
+                ) as error:  # user code may raise anything, SystemExit too: into the report
                     failure = failure or failures.explain(error)
             part.failure = failure
         finally:
@@ -271,7 +268,7 @@ class Saver:
             self._made.append(pickler)
             pickler.dump(value)
             return None
-        except Exception as error:  # as in `_pickle`
+        except BaseException as error:  # as in `_pickle`
             return failures.explain(error)
         finally:
             self.part = outer
@@ -299,6 +296,8 @@ class Saver:
             skeletons = {key: self._skeleton(key, obj) for key, obj in part.nodes.items()}
             data = pickle.dumps((skeletons, data), protocol=5)
         part.data, part.pickler, part.failure = data, pickler, None
+        if part.roots and not (part.nodes or part.buffers or part.arrays) and part.engine == "pickle":
+            trial.check(part.roots, data, self.ledger, self.scope)
         return True
 
     def _skeleton(self, key: str, obj: Any) -> bytes:
@@ -307,6 +306,11 @@ class Saver:
         pickler = _CPickler(self, file, None)
         self._made.append(pickler)
         if isinstance(obj, type):
+            maker = classes.native_maker(obj)
+            if maker is not None:
+                raise reducers.Unsaveable(
+                    f"the class {obj.__name__} is made by {maker.__name__}, not by type"
+                )
             pickler.dump(("class", classes.skeleton(obj)))
         elif isinstance(obj, types.CellType):
             pickler.dump(("cell", ()))
@@ -334,6 +338,9 @@ class Saver:
         for name, value in classes.body(obj).items():
             if name not in self._left_out.get(key, ()) and name != "__doc__":
                 (methods if isinstance(value, _METHOD_TYPES) else others)[name] = value
+        names = [name for name in classes.body(obj) if name in methods or name in others]
+        if names != [name for name in (*methods, *others) if name != "__doc__"]:
+            others["\0order"] = [name for name in names if not name.startswith(("__", "\0"))]
         return [Body(key, methods), Body(key, others)]
 
     def _join(self, parts: list[Part]) -> list[Part]:
@@ -349,13 +356,14 @@ class Saver:
             return part
 
         seen: dict[int, Part] = {}
+        sharing = Sharing(self._has_identity)
         for part in candidates:
             memo = part.pickler.memo
             memo = memo.copy() if hasattr(memo, "copy") else memo
             objects = {key: entry[1] for key, entry in memo.items()}
             for shared in objects.keys() & seen.keys():
                 other = find(seen[shared])
-                if other is not find(part) and self._has_identity(objects[shared]):
+                if other is not find(part) and sharing.joins(objects[shared], (seen[shared], part)):
                     leader[id(other)] = find(part)
             seen.update(dict.fromkeys(objects, part))
         groups: dict[int, list[Part]] = {}
@@ -379,7 +387,7 @@ class Saver:
     def _has_identity(self, obj: Any) -> bool:
         """Whether two units that both hold this object must be one."""
         kind = type(obj)
-        if kind in _ATOMS or kind is Body or any(base.__name__ in _COMMON for base in kind.__mro__):
+        if kind is Body or is_common(kind):
             return False
         if isinstance(obj, (type, types.FunctionType)):
             return (
@@ -391,10 +399,9 @@ class Saver:
             return self.ledger.node_key(obj) is None
         if kind.__module__ in ("typing", "enum") or isinstance(kind, reducers.EnumType):
             return False
-        pandas = sys.modules.get("pandas")
-        if kind is list and pandas is not None and obj is getattr(pandas.DataFrame, "_metadata", None):
-            return False  # one list for all frames, which they pickle as if it were theirs
-        return not isinstance(obj, reducers.Scope) and id(obj) not in reducers.singletons(kind)
+        if isinstance(obj, reducers.Scope) or id(obj) in reducers.singletons(kind):
+            return False
+        return not is_canonical(obj)
 
     def record(self, part: Part) -> dict[str, Any]:
         """Write a part's bytes where they belong and give its record (JSON), without its digest for live parts."""
@@ -412,7 +419,8 @@ class Saver:
                 {"name": f"{obj.__qualname__}.{name}", "reason": reason}
                 for key, obj in part.nodes.items()
                 for name, reason in self._left_out.get(key, {}).items()
-            ],
+            ]
+            + [{"name": roots[0] if roots else key, "reason": reason} for reason in sorted(part.problems)],
             "meta": {root: failures.summary(value) for root, value in part.roots.items()},
         }
         stored_arrays = [
@@ -442,12 +450,24 @@ class Saver:
         return found
 
 
+def _fail_with_what_they_need(parts: list[Part]) -> None:
+    """A unit that refers to a node which could not be saved cannot be had again either: it fails with it."""
+    while True:
+        failed = {key: part.failure for part in parts if part.failure is not None for key in part.nodes}
+        broken = [part for part in parts if part.failure is None and not failed.keys().isdisjoint(part.refs)]
+        if not broken:
+            return
+        for part in broken:
+            key = min(failed.keys() & part.refs)
+            part.failure = f"it needs {key.partition('#')[0]}: {failed[key]}"
+
+
 _METHOD_TYPES = (types.FunctionType, property, classmethod, staticmethod)
 
 
 def plain_value(value: Any) -> bool:
     """Whether a value cannot change as long as its name is bound to it."""
-    return type(value) in _ATOMS or isinstance(value, types.ModuleType)
+    return type(value) in ATOMS or isinstance(value, types.ModuleType)
 
 
 def stamp_of(objects: Iterable[Any]) -> Any:
@@ -466,7 +486,7 @@ def stamp_of(objects: Iterable[Any]) -> Any:
 def _function_stamp(obj: Any) -> Any:
     if type(obj) is not types.FunctionType or obj.__closure__ or obj.__dict__ or obj.__kwdefaults__:
         return None
-    if obj.__annotations__ or any(type(value) not in _ATOMS for value in obj.__defaults__ or ()):
+    if obj.__annotations__ or any(type(value) not in ATOMS for value in obj.__defaults__ or ()):
         return None
     return obj.__code__, obj.__defaults__, obj.__qualname__, obj.__doc__
 
@@ -474,7 +494,7 @@ def _function_stamp(obj: Any) -> Any:
 def _class_stamp(obj: type) -> Any:
     stamps = []
     for name, value in classes.body(obj).items():
-        stamp = (type(value), value) if type(value) in _ATOMS else _function_stamp(value)
+        stamp = (type(value), value) if type(value) in ATOMS else _function_stamp(value)
         if stamp is None:
             return None
         stamps.append((name, stamp))
