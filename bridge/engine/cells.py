@@ -17,6 +17,8 @@ from bridge.store.manifest import State
 
 log = logging.getLogger(__name__)
 
+LOOK = 0.5
+"""Seconds between looks at a cell under way."""
 BEGIN_SECONDS = 30.0
 """Seconds in which an idle kernel must begin a cell that was sent to it."""
 GRACE = 2.0
@@ -120,15 +122,24 @@ def run(
 def _await(execution: Execution, kernel: KernelProcess, running: Running, deadline: float | None) -> None:
     """Wait for the cell's end; at its deadline it is interrupted, and later killed. Its kernel's death ends it too.
 
-    A kernel that does not begin the cell at all has been made deaf by an earlier one, and is killed.
+    A kernel that does not begin the cell has been made deaf by an earlier one, and is killed. One that is done with
+    the cell and gives no reply has met an error outside it: code nested too deeply to be compiled, say.
     """
     begin_by = time.monotonic() + BEGIN_SECONDS
-    while not execution.wait(_bound(deadline, begin_by if execution.begun_at is None else None)):
+    silent_since: float | None = None
+    while not execution.wait(LOOK if deadline is None else max(0.0, min(LOOK, deadline - time.monotonic()))):
         now = time.monotonic()
+        if execution.idle and execution.reply is None:
+            silent_since = silent_since or now
+            if now - silent_since > GRACE:
+                kernel.retire = True
+                execution.reply = dict(_NO_REPLY)
+                return
+        if execution.begun_at is None and now >= begin_by:
+            kernel.kill()
         if deadline is None or now < deadline:
-            if execution.begun_at is None and now >= begin_by:
-                kernel.kill()
-        elif running.timed_out:
+            continue
+        if running.timed_out:
             kernel.kill()
             deadline = None
         else:
@@ -137,7 +148,9 @@ def _await(execution: Execution, kernel: KernelProcess, running: Running, deadli
             deadline = now + GRACE
 
 
-def _bound(*moments: float | None) -> float | None:
-    """Seconds until the first of these moments; None when there is none."""
-    known = [moment for moment in moments if moment is not None]
-    return max(0.0, min(known) - time.monotonic()) if known else None
+_NO_REPLY = {
+    "status": "error",
+    "ename": "NoReply",
+    "evalue": "the kernel failed on this cell outside its code; is it nested too deeply to be compiled?",
+    "traceback": [],
+}

@@ -113,7 +113,8 @@ class Executor:
                     return replies.failed("KeyboardInterrupt", "")
                 outcome = cells.run(kernel, orders, running, self._limits, terms.stdin, terms.timeout)
                 reply = _reply_of(outcome, kernel, running)
-                if "fault" in outcome.report or not outcome.report:
+                if outcome.died is None and ("fault" in outcome.report or not outcome.report):
+                    kernel.retire = True
                     # Nothing is known of what the cell read, so it may have read anything.
                     reply["accessed_symbols"] = sorted(filter(records.is_user_name, state.manifest.order))
                 elif outcome.died is None:

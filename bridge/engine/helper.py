@@ -15,11 +15,13 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
-from bridge.errors import KernelStartFailed, RestoreFailed
+from bridge.errors import KernelStartFailed, KernelTimeout, RestoreFailed
 from bridge.pool import KernelProcess
 
 PACKAGE = "_bridge_kernel"
 START_SECONDS = 30.0
+INSPECT_SECONDS = 120.0
+"""The bound of a look at a state's values, whose own methods may run."""
 REQUEST_SECONDS = 600.0
 """The bound of one request of ours: a state of many gigabytes may have to be read."""
 
@@ -92,8 +94,16 @@ def inject(kernel: KernelProcess, options: dict[str, Any]) -> None:
 
 
 def ask(kernel: KernelProcess, content: dict[str, Any], buffers: Sequence[bytes] = ()) -> dict[str, Any]:
-    """One request to the helper and its answer. RestoreFailed when it failed, KernelDied when the kernel did."""
-    reply, _ = kernel.request(content, buffers, timeout=REQUEST_SECONDS)
+    """One request to the helper and its answer. RestoreFailed when it failed, KernelDied when the kernel did.
+
+    A kernel that does not answer in time is killed: KernelTimeout.
+    """
+    seconds = INSPECT_SECONDS if content["op"] == "inspect" else REQUEST_SECONDS
+    try:
+        reply, _ = kernel.request(content, buffers, timeout=seconds)
+    except KernelTimeout:
+        kernel.kill()
+        raise
     if reply.get("status") != "ok":
         raise RestoreFailed(str(reply.get("reason", reply)))
     return reply

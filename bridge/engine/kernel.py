@@ -85,8 +85,7 @@ class Kernel:
         `input()` reads; `isolation` "fresh" runs it in a process that never ran anything else. Conflict while an
         execution of this `exec_id` is under way, or when the new name is that of the initial state.
         """
-        if new_state_name == INITIAL:
-            raise Conflict("the state 'initial' cannot be replaced")
+        new_state_name = self._new_name(new_state_name)
 
         terms = Terms(self._limit(timeout), stdin, isolation == "fresh", keep_on_error)
 
@@ -95,7 +94,7 @@ class Kernel:
             if state is None:
                 return replies.failed("StateNotFound", state_name)
             with self.store.pin(state):
-                return self._executor.from_state(state, running, new_state_name or uuid.uuid4().hex, terms)
+                return self._executor.from_state(state, running, new_state_name, terms)
 
         return self._under_way(exec_id, code, work)
 
@@ -151,9 +150,10 @@ class Kernel:
 
     def delete_state(self, state_name: str) -> bool:
         """Delete a state; whether it was there. Conflict for the initial one."""
-        if state_name == INITIAL:
+        name = self._here(state_name)
+        if name == INITIAL:
             raise Conflict("the state 'initial' cannot be deleted")
-        return self.store.delete(self.workspace, state_name)
+        return self.store.delete(self.workspace, name)
 
     def get_symbol_hashes(
         self, state_name: str, symbols: list[str], hash_algo: str | None = None
@@ -179,13 +179,12 @@ class Kernel:
 
         `{"state_name", "groups", "fingerprints"}`, or None when a state is missing.
         """
-        if new_state_name == INITIAL:
-            raise Conflict("the state 'initial' cannot be replaced")
+        new_state_name = self._new_name(new_state_name)
         entry = self.store.find(self.workspace, input_state)
         source = self.store.find(self.workspace, source_state)
         if entry is None or source is None:
             return None
-        name = new_state_name or uuid.uuid4().hex
+        name = new_state_name
         with self._pinned([entry, source]):
             manifest = surgery.combine(source.manifest, source_vars, entry.manifest, input_vars)
             self._executor.remember_cells(entry)
@@ -262,6 +261,18 @@ class Kernel:
             "display_max_colwidth": self.settings.display_max_colwidth,
         }
         helper.inject(kernel, options)
+
+    def _here(self, name: str) -> str:
+        """A name of this workspace without the workspace before it."""
+        return name.removeprefix(f"{self.workspace}:")
+
+    def _new_name(self, name: str | None) -> str:
+        """The name under which a new state is stored; Conflict when that is the initial one's."""
+        if name is None:
+            return uuid.uuid4().hex
+        if self._here(name) == INITIAL:
+            raise Conflict("the state 'initial' cannot be replaced")
+        return self._here(name)
 
     def _with_state(self, name: str, use: Callable[[State], Reply | None]) -> Reply | None:
         state = self.store.find(self.workspace, name)

@@ -25,7 +25,7 @@ def locate(name: str, value: Any, failure_of: Callable[[Any], str | None]) -> tu
     """The path to the innermost part of a value that cannot be saved, and why: `("job.lock", "cannot ...")`."""
     path, reason = name, failure_of(value)
     for _ in range(_DEPTH):
-        for step, child in _children(value):
+        for step, child in _listed(value):
             failure = failure_of(child)
             if failure is not None:
                 path, reason, value = path + step, failure, child
@@ -35,20 +35,30 @@ def locate(name: str, value: Any, failure_of: Callable[[Any], str | None]) -> tu
     return path, reason
 
 
+def _listed(value: Any) -> list[tuple[str, Any]]:
+    try:
+        return list(_children(value))
+    except Exception:  # an object that fails when it is asked for its attributes has none that can be shown
+        return []
+
+
+# Here and in the other rooms values are told by `type(value)`: `isinstance` would ask a lying one for its `__class__`.
+
+
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
     """The parts of a container or instance, each with its step in the path; bounded."""
     pairs: list[tuple[str, Any]] = []
-    if isinstance(value, dict):
+    if issubclass(type(value), dict):
         pairs = [(f"[{key!r:.60}]", child) for key, child in list(value.items())[:_WIDTH]]
-    elif isinstance(value, (list, tuple)):
+    elif issubclass(type(value), (list, tuple)):
         pairs = [(f"[{number}]", child) for number, child in enumerate(value[:_WIDTH])]
-    elif isinstance(value, types.FunctionType):
+    elif issubclass(type(value), types.FunctionType):
         for variable, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
             try:
                 pairs.append((f"'s {variable}", cell.cell_contents))
             except ValueError:
                 continue  # an empty cell holds nothing that could fail
-    elif not isinstance(value, type):
+    elif not issubclass(type(value), type):
         attributes = getattr(value, "__dict__", None)
         if isinstance(attributes, dict):
             pairs = [(f".{key}", child) for key, child in list(attributes.items())[:_WIDTH]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from . import canonical, failures
@@ -112,8 +113,7 @@ def answer(request: dict[str, Any], scratch: Scratch, shell: Any) -> dict[str, A
     if request.get("reprs"):
         reply["reprs"] = {name: short_repr(values[name]) for name in request["reprs"] if name in values}
     if request.get("bundle") in values:
-        data, metadata = shell.display_formatter.format(values[request["bundle"]])
-        reply["bundle"] = {"data": _jsonable(data), "metadata": metadata}
+        reply["bundle"] = _bundle(values[request["bundle"]], shell)
     return reply
 
 
@@ -139,26 +139,46 @@ def _groups(values: dict[str, Any], names: list[str]) -> list[dict[str, Any]]:
 
 def short_repr(value: Any) -> str:
     """A value's repr, cut at a limit, made within a time; a failing one is named."""
+    text: str = _in_time(lambda: repr(value), value)
+    return text if len(text) <= _REPR_LIMIT else text[:_REPR_LIMIT] + "..."
+
+
+def _bundle(value: Any, shell: Any) -> dict[str, Any]:
+    """A value's display bundle, made within a time."""
+    made = _in_time(lambda: shell.display_formatter.format(value), value)
+    if isinstance(made, str):
+        return {"data": {"text/plain": made}, "metadata": {}}
+    return {"data": _jsonable(made[0]), "metadata": made[1]}
+
+
+def _in_time(make: Callable[[], Any], value: Any) -> Any:
+    """What `make` gives, or a text that says how the value's display failed or that it takes too long.
+
+    Bounded by a signal: a display that catches everything is ended by the server, with its kernel.
+    """
     timer = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
     outer = signal.getsignal(signal.SIGALRM) if timer else None
     try:
         if timer:
             signal.signal(signal.SIGALRM, _too_long)
             signal.setitimer(signal.ITIMER_REAL, _REPR_SECONDS)
-        text = repr(value)
-    except TimeoutError:
-        return f"<{type(value).__name__}: its repr takes longer than {_REPR_SECONDS:g} s>"
-    except Exception as error:  # whatever the user's __repr__ raises
-        return f"<{type(value).__name__}: its repr failed with {failures.explain(error)}>"
+        return make()
+    except _TooLong:
+        return f"<{type(value).__name__}: its display takes longer than {_REPR_SECONDS:g} s>"
+    except Exception as error:  # whatever the user's methods raise
+        return f"<{type(value).__name__}: its display failed with {failures.explain(error)}>"
     finally:
         if timer:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, outer)
-    return text if len(text) <= _REPR_LIMIT else text[:_REPR_LIMIT] + "..."
+
+
+class _TooLong(BaseException):
+    """A display took too long. No Exception: IPython's formatters would catch it and go on."""
 
 
 def _too_long(*_: Any) -> None:
-    raise TimeoutError
+    raise _TooLong
 
 
 def _jsonable(data: dict[str, Any]) -> dict[str, Any]:

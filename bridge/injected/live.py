@@ -58,20 +58,20 @@ class LiveValues:
 
 def position(value: Any) -> Any:
     """Something equal as long as nobody moved the value; None where any touch may have changed it."""
-    if isinstance(value, types.GeneratorType):
+    if issubclass(type(value), types.GeneratorType):
         return _frame_position(value.gi_frame)
-    if isinstance(value, types.CoroutineType):
+    if issubclass(type(value), types.CoroutineType):
         return _frame_position(value.cr_frame)
-    if isinstance(value, types.AsyncGeneratorType):
+    if issubclass(type(value), types.AsyncGeneratorType):
         return _frame_position(value.ag_frame)
-    if isinstance(value, io.IOBase):
+    if issubclass(type(value), io.IOBase):
         if value.closed:
             return ("closed",)
         try:
             return ("file", value.tell())
         except (OSError, ValueError):
             return None
-    if isinstance(value, (dict, list, tuple, set, frozenset)) or hasattr(type(value), "__next__"):
+    if issubclass(type(value), (dict, list, tuple, set, frozenset)) or hasattr(type(value), "__next__"):
         return None
     if type(value).__module__ == "__main__":
         return None

@@ -337,7 +337,7 @@ class Saver:
         others: dict[str, Any] = {"__doc__": obj.__dict__.get("__doc__")}
         for name, value in classes.body(obj).items():
             if name not in self._left_out.get(key, ()) and name != "__doc__":
-                (methods if isinstance(value, _METHOD_TYPES) else others)[name] = value
+                (methods if issubclass(type(value), _METHOD_TYPES) else others)[name] = value
         names = [name for name in classes.body(obj) if name in methods or name in others]
         if names != [name for name in (*methods, *others) if name != "__doc__"]:
             others["\0order"] = [name for name in names if not name.startswith(("__", "\0"))]
@@ -467,7 +467,7 @@ _METHOD_TYPES = (types.FunctionType, property, classmethod, staticmethod)
 
 def plain_value(value: Any) -> bool:
     """Whether a value cannot change as long as its name is bound to it."""
-    return type(value) in ATOMS or isinstance(value, types.ModuleType)
+    return type(value) in ATOMS or issubclass(type(value), types.ModuleType)
 
 
 def stamp_of(objects: Iterable[Any]) -> Any:

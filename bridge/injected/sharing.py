@@ -153,7 +153,7 @@ def owned_by(packages: set[str]) -> set[int]:
         owned.update(id(each) for each in list(names.values()) if isinstance(each, type))
     for names in holders:
         for value in list(names.values()):
-            if type(value) in ATOMS or isinstance(value, _CODE) or id(value) in owned:
+            if type(value) in ATOMS or issubclass(type(value), _CODE) or id(value) in owned:
                 continue
             owned.add(id(value))
             attributes = getattr(value, "__dict__", None) if type(value) not in _DATA else None
@@ -169,7 +169,7 @@ def _enter(container: Any, owned: set[int]) -> None:
     waiting = [container]
     while waiting and len(owned) < _MANY:
         value = waiting.pop()
-        if isinstance(value, dict):
+        if issubclass(type(value), dict):
             parts: list[Any] = list(dict.values(value))
         elif type(value) in _CONTAINERS:
             parts = list(value)
@@ -208,7 +208,7 @@ def _parts(value: Any) -> Iterable[Any]:
         parts += [*value.keys(), *value.values()]
     elif type(value) in _CONTAINERS:
         parts += list(value)
-    elif isinstance(value, (type, types.FunctionType)):
+    elif issubclass(type(value), (type, types.FunctionType)):
         return parts
     if type(value).__module__ not in sys.modules or type(value).__module__ == "__main__":
         attributes = getattr(value, "__dict__", None)

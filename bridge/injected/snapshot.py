@@ -174,7 +174,7 @@ class Snapshots:
             homes.update(dict.fromkeys(part.nodes, part))
         for root in sorted(loose):
             value = values[root]
-            if isinstance(value, (type, types.FunctionType)) and not reducers.by_reference(value):
+            if issubclass(type(value), (type, types.FunctionType)) and not reducers.by_reference(value):
                 node = ledger.node_key(value)
                 if node is None and not reducers.is_builtin(value):
                     part = Part({root: value})

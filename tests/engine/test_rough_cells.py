@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bridge import Kernel, Settings
+from bridge.errors import Conflict
 
 
 @pytest.fixture(scope="module")
@@ -136,3 +137,42 @@ def test_both_streams_keep_the_order_of_writing(kernel: Kernel) -> None:
     code = "import sys\nfor k in range(3):\n    print('e', k, file=sys.stderr)\n    print('o', k)"
     shown = [(output["name"], output["text"]) for output in run(kernel, code)["output"]]
     assert shown == [pair for k in range(3) for pair in (("stderr", f"e {k}\n"), ("stdout", f"o {k}\n"))]
+
+
+def test_an_object_that_lies_about_everything_costs_only_itself(kernel: Kernel) -> None:
+    code = "class L:\n    def __getattribute__(self, name): raise ValueError(name)\nl = L(); ok = 5"
+    reply = run(kernel, code)
+    assert reply["state"]["live"] == ["l"]
+    assert "ok" in reply["state"]["saved"]
+    assert printed(run(kernel, "print(ok, type(l).__name__)", reply["state_name"])) == "5 L\n"
+
+
+def test_code_nested_too_deeply_for_the_kernel_ends(kernel: Kernel) -> None:
+    reply = kernel.execute("+".join(["1"] * 3000), "deep", "initial", "deep")
+    assert reply["error"] is not None
+    assert reply["state_name"] is None
+    assert printed(run(kernel, "print('next')")) == "next\n"
+
+
+def test_an_endless_display_is_cut_short(kernel: Kernel) -> None:
+    code = "class Slow:\n    def __repr__(self):\n        while True: pass\ns = Slow(); n = 3"
+    state = run(kernel, code)["state_name"]
+    shown = kernel.get_variable(state, "s")
+    assert shown is not None
+    assert "takes longer than 2 s" in shown["data"]["text/plain"]
+    details = kernel.get_state(state)
+    assert details is not None
+    assert "takes longer than 2 s" in details["variables"]["s"]["repr"]
+    assert details["variables"]["n"] == {"type": "int", "repr": "3"}
+
+
+def test_the_own_workspace_before_a_name_changes_nothing(kernel: Kernel) -> None:
+    own = f"{kernel.workspace}:"
+    run(kernel, "n = 1", own + "initial", own + "prefixed")
+    assert "prefixed" in kernel.list_states()
+    with pytest.raises(Conflict):
+        kernel.delete_state(own + "initial")
+    with pytest.raises(Conflict):
+        kernel.execute("1", "x", "initial", own + "initial")
+    assert kernel.delete_state(own + "prefixed")
+    assert "prefixed" not in kernel.list_states()
