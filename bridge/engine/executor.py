@@ -106,6 +106,7 @@ class Executor:
             kernel = self._lease_holding(state, running, terms.fresh)
             try:
                 if kernel.looks_dead() and attempt < TRIES - 1:
+                    kernel.retire = True
                     continue
                 before(kernel)
                 kernel.retire = kernel.retire or terms.fresh

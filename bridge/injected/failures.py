@@ -24,6 +24,8 @@ def explain(error: BaseException) -> str:
 def locate(name: str, value: Any, failure_of: Callable[[Any], str | None]) -> tuple[str, str | None]:
     """The path to the innermost part of a value that cannot be saved, and why: `("job.lock", "cannot ...")`."""
     path, reason = name, failure_of(value)
+    if reason is None and not isinstance(value, types.FunctionType):
+        return path, reason  # its parts are not to blame
     for _ in range(_DEPTH):
         for step, child in _listed(value):
             failure = failure_of(child)

@@ -116,7 +116,7 @@ def reducer_for(kind: type) -> reducers.Reducer | None:
             return _reduce_dtype
         if base.__module__ == "numpy" and base.__name__ == "ndarray" and kind is not base:
             return _of_array_subclass(kind, base)
-        if base.__module__.startswith("polars.") and base.__name__ in ("DataFrame", "Series"):
+        if str(base.__module__).startswith("polars.") and base.__name__ in ("DataFrame", "Series"):
             return _reduce_polars
     own: Any = kind
     if is_frozen(kind) and own.__reduce_ex__ is object.__reduce_ex__ and "__getstate__" not in vars(kind):
@@ -170,8 +170,12 @@ def _reduce_symbol(saving: Saving, obj: Any) -> Any:
 
 def _reduce_dtype(saving: Saving, obj: Any) -> Any:
     """A data type of NumPy's, which hands out its own dict of fields."""
-    maker, arguments, state = obj.__reduce__()
-    return maker, arguments, tuple(dict(part) if type(part) is dict else part for part in state)
+    maker, arguments, *rest = obj.__reduce__()
+    return (
+        maker,
+        arguments,
+        *(tuple(dict(part) if type(part) is dict else part for part in state) for state in rest),
+    )
 
 
 def _reduce_frame(saving: Saving, obj: Any) -> Any:

@@ -34,7 +34,7 @@ class PlainNamespace:
     def install(self) -> None:
         """Move the names, and have IPython write them there from now on."""
         shell = self.shell
-        vars(builtins).update({name: shell.user_ns[name] for name in _MOVED if name in shell.user_ns})
+        vars(builtins).update({name: shell.user_ns.pop(name) for name in _MOVED if name in shell.user_ns})
         self.hide()
         # While a cell runs IPython hides these from builtins, since its namespace has them.
         own = self._shell_own
@@ -68,10 +68,9 @@ class PlainNamespace:
                     own[name] = value
 
     def _present(self) -> dict[str, Any]:
-        """The names as IPython would bind them now (`InteractiveShell.init_user_ns`)."""
-        history, hook = self.history, self.hook
-        found = {name: getattr(hook, name) for name in ("_", "__", "___")}
-        found.update({name: getattr(history, name) for name in ("_i", "_ii", "_iii")})
+        """The names as a reset binds them (`InteractiveShell.init_user_ns`). `_` and the like are not among them."""
+        history = self.history
+        found: dict[str, Any] = {}
         found.update(In=history.input_hist_parsed, _ih=history.input_hist_parsed, _dh=history.dir_hist)
         found.update(Out=self.outputs, _oh=self.outputs)
         found.update(self._shell_own, get_ipython=self.shell.get_ipython)

@@ -316,3 +316,8 @@ def tensor_array(
 def array_of_class(plain: Any, kind: type) -> Any:
     """An instance of a subclass of `ndarray` over that array's memory; its attributes follow."""
     return module("numpy").ndarray.view(plain, kind)
+
+
+def kernel_method(name: str) -> Any:
+    """A method of this kernel's: `raw_input` is what cells know as `input`."""
+    return getattr(module("IPython").get_ipython().kernel, name)

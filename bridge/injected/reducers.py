@@ -7,6 +7,7 @@ built-in types, so its common path is one dict lookup. What it leaves alone (Not
 from __future__ import annotations
 
 import _thread
+import builtins
 import copyreg
 import ctypes
 import enum
@@ -187,6 +188,13 @@ def _reduce_function(saving: Saving, obj: types.FunctionType) -> Reduced:
     return function_parts(saving, obj)
 
 
+def _reduce_builtin(saving: Saving, obj: types.BuiltinFunctionType) -> Reduced:
+    """A built-in function; `input` by its name, since another one stands in its place while a cell runs."""
+    if obj.__name__ == "input" and obj.__self__ is builtins:
+        return rebuild.attribute, ("builtins", "input")
+    return NotImplemented
+
+
 def function_parts(saving: Saving, obj: types.FunctionType) -> tuple[Any, ...]:
     """A function by value: code, globals by reference, closure, and the rest as its state."""
     scope = globals_of(saving, obj)
@@ -298,6 +306,10 @@ def _reduce_module(saving: Saving, obj: types.ModuleType) -> Reduced:
 def _reduce_method(saving: Saving, obj: types.MethodType) -> Reduced:
     name = str(getattr(obj.__func__, "__name__", ""))
     owner = obj.__self__
+    if type(owner).__module__.startswith("ipykernel.") and name in ("raw_input", "getpass"):
+        return rebuild.kernel_method, (
+            name,
+        )  # what `input` is while a cell runs, as libraries' namespaces keep it
     searched = owner.__mro__ if isinstance(owner, type) else type(owner).__mro__
     for cls in searched:
         if name in cls.__dict__:
@@ -466,7 +478,7 @@ _REFUSED: dict[type, str] = {
 _TABLE: dict[type, Reducer | None] = {
     type: _reduce_class,
     types.FunctionType: _reduce_function,
-    types.BuiltinFunctionType: None,
+    types.BuiltinFunctionType: _reduce_builtin,
     types.CodeType: _reduce_code,
     types.CellType: _reduce_cell,
     types.ModuleType: _reduce_module,

@@ -296,8 +296,8 @@ class Saver:
             skeletons = {key: self._skeleton(key, obj) for key, obj in part.nodes.items()}
             data = pickle.dumps((skeletons, data), protocol=5)
         part.data, part.pickler, part.failure = data, pickler, None
-        if part.roots and not (part.nodes or part.buffers or part.arrays) and part.engine == "pickle":
-            trial.check(part.roots, data, self.ledger, self.scope)
+        if part.roots and not (part.nodes or part.buffers or part.arrays):
+            trial.check(part.roots, data, part.engine, self.ledger, self.scope)
         return True
 
     def _skeleton(self, key: str, obj: Any) -> bytes:

@@ -37,6 +37,7 @@ _CODE = (
 _STATELESS = (
     object.__basicsize__ + 2 * tuple.__itemsize__
 )  # room for no more than `__dict__` and `__weakref__`
+_DEEP = 20  # levels of a constant that are looked at
 _MANY = 200_000  # objects that `Visible` looks at before it takes everything for visible
 
 
@@ -63,19 +64,22 @@ def is_canonical(obj: Any) -> bool:
         return False
 
 
-def is_constant(obj: Any) -> bool:
+def is_constant(obj: Any, depth: int = 0) -> bool:
     """Whether this cannot change and is, but for its identity, what is in it.
 
     So a tuple or frozenset of such, a library's frozen dataclass of such, and a library's object without any state.
     """
     kind = type(obj)
+    if depth == _DEEP:
+        return False
     if kind in (tuple, frozenset) or (issubclass(kind, tuple) and reducers.by_reference(kind)):
-        return all(is_common(type(item)) or is_constant(item) for item in obj)
+        return all(is_common(type(item)) or is_constant(item, depth + 1) for item in obj)
     if kind is object or not reducers.by_reference(kind):
         return False
     if oddities.is_frozen(kind):
         return all(
-            is_common(type(item)) or is_constant(item) for item in getattr(obj, "__dict__", {0: obj}).values()
+            is_common(type(item)) or is_constant(item, depth + 1)
+            for item in getattr(obj, "__dict__", {0: obj}).values()
         )
     return (
         kind.__basicsize__ <= _STATELESS
@@ -102,6 +106,8 @@ class Sharing:
         """Whether the units that hold this object must be one."""
         if not self._has_identity(obj):
             return False
+        if any(obj is value for part in holders for value in part.roots.values()):
+            return True
         if not is_constant(obj) and not self._is_owned(obj, holders):
             return True
         for part in holders:
@@ -211,7 +217,12 @@ def _parts(value: Any) -> Iterable[Any]:
     elif issubclass(type(value), (type, types.FunctionType)):
         return parts
     if type(value).__module__ not in sys.modules or type(value).__module__ == "__main__":
-        attributes = getattr(value, "__dict__", None)
+        try:
+            attributes = getattr(value, "__dict__", None)
+        except (
+            Exception
+        ):  # a class of the notebook's may define `__dict__` as it likes; it shows no parts then
+            return parts
         if isinstance(attributes, dict):
-            parts += attributes.values()
+            parts += dict.values(attributes)
     return parts

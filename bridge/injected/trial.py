@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
 import sys
 import types
@@ -37,7 +38,7 @@ class _Trial:
         raise LookupError("no large array is part of a trial")
 
 
-def check(roots: dict[str, Any], data: bytes, ledger: Nodes, scope: dict[str, Any]) -> None:
+def check(roots: dict[str, Any], data: bytes, engine: str, ledger: Nodes, scope: dict[str, Any]) -> None:
     """Unsaveable when the one object of these roots does not come back, or as something else.
 
     Not tried: the standard library's and the notebook's own, what is large, what lets go of something when it ends.
@@ -52,7 +53,7 @@ def check(roots: dict[str, Any], data: bytes, ledger: Nodes, scope: dict[str, An
     _tried.add(kind)
     rebuild.loading.append(_Trial(ledger, scope))
     try:
-        _, loaded = pickle.loads(data)
+        _, loaded = (importlib.import_module("dill") if engine == "dill" else pickle).loads(data)
         back = {type(value) for value in loaded.values()}
     except Exception as error:  # whatever a library raises when it is given what it saved
         _tried.discard(kind)

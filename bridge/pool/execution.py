@@ -121,6 +121,8 @@ class Execution:
         ):  # a cell that waits for ever would be worse than one that meets the end of its input
             log.exception("the source of input lines failed; the cell gets the end of file")
             value = None
+        if self._ended.is_set():
+            return  # interrupted meanwhile: the line would be read by the next cell
         self._answer(request, END_OF_FILE if value is None else value)
 
 

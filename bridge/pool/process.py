@@ -66,8 +66,15 @@ class KernelProcess:
             return False
         try:
             return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-        except ChildProcessError:  # another's child, or reaped this moment
-            return False
+        except ChildProcessError:  # another's child, or reaped a moment ago
+            pass
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:  # another user's: nothing that could be asked of it
+            pass
+        return False
 
     @property
     def pid(self) -> int | None:
