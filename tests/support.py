@@ -104,7 +104,7 @@ class Client:
     def run(self, code: str, state: str = "initial", new: str | None = None, **fields: Any) -> dict[str, Any]:
         """As `execute`, for a cell that must not fail."""
         reply = self.execute(code, state, new, **fields)
-        assert reply["error"] is None, "\n".join(reply["error"]["traceback"])
+        assert reply["error"] is None, "\n".join((str(reply["error"]), *reply["error"]["traceback"]))
         return reply
 
 

@@ -88,9 +88,8 @@ class PlainNamespace:
         try:
             yield
         finally:
-            for name, value in shown.items():
-                if scope.get(name) is value:
-                    del scope[name]
+            for name in shown.keys() & scope.keys():
+                own[name] = scope.pop(name)
             self.hide()
 
     def _remember(self, result: Any) -> None:

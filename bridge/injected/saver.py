@@ -357,11 +357,12 @@ class Saver:
 
         seen: dict[int, Part] = {}
         sharing = Sharing(self._has_identity)
+        named = {id(value) for part in candidates for value in part.roots.values()}  # these settle it at once
         for part in candidates:
             memo = part.pickler.memo
             memo = memo.copy() if hasattr(memo, "copy") else memo
             objects = {key: entry[1] for key, entry in memo.items()}
-            for shared in objects.keys() & seen.keys():
+            for shared in sorted(objects.keys() & seen.keys(), key=lambda each: each not in named):
                 other = find(seen[shared])
                 if other is not find(part) and sharing.joins(objects[shared], (seen[shared], part)):
                     leader[id(other)] = find(part)

@@ -77,10 +77,8 @@ def is_constant(obj: Any, depth: int = 0) -> bool:
     if kind is object or not reducers.by_reference(kind):
         return False
     if oddities.is_frozen(kind):
-        return all(
-            is_common(type(item)) or is_constant(item, depth + 1)
-            for item in getattr(obj, "__dict__", {0: obj}).values()
-        )
+        values = (_attributes(obj) or {}).values()
+        return all(is_common(type(item)) or is_constant(item, depth + 1) for item in values)
     return (
         kind.__basicsize__ <= _STATELESS
         and getattr(obj, "__dict__", None) == {}
@@ -152,22 +150,31 @@ def owned_by(packages: set[str]) -> set[int]:
         for name, module in list(sys.modules.items())
         if name.partition(".")[0] in packages and isinstance(module, types.ModuleType)
     ]
+    # Types are asked throughout, never the objects: some announce by a warning that they were looked at.
     for names in list(holders):
-        holders += [
-            vars(each) for each in list(names.values()) if isinstance(each, type) and id(each) not in owned
-        ]
-        owned.update(id(each) for each in list(names.values()) if isinstance(each, type))
+        classes = [each for each in list(names.values()) if issubclass(type(each), type)]
+        holders += [type.__getattribute__(each, "__dict__") for each in classes if id(each) not in owned]
+        owned.update(map(id, classes))
     for names in holders:
         for value in list(names.values()):
             if type(value) in ATOMS or issubclass(type(value), _CODE) or id(value) in owned:
                 continue
             owned.add(id(value))
-            attributes = getattr(value, "__dict__", None) if type(value) not in _DATA else None
-            if type(attributes) is dict:
+            attributes = _attributes(value)
+            if attributes is not None:
                 owned.add(id(attributes))
                 _enter(attributes, owned)
             _enter(value, owned)
     return owned
+
+
+def _attributes(value: Any) -> dict[str, Any] | None:
+    """An instance's own dict of attributes, got past any code of its class; None where it has none."""
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except Exception:  # a property of that name may raise anything
+        return None
+    return found if type(found) is dict else None
 
 
 def _enter(container: Any, owned: set[int]) -> None:
@@ -217,12 +224,5 @@ def _parts(value: Any) -> Iterable[Any]:
     elif issubclass(type(value), (type, types.FunctionType)):
         return parts
     if type(value).__module__ not in sys.modules or type(value).__module__ == "__main__":
-        try:
-            attributes = getattr(value, "__dict__", None)
-        except (
-            Exception
-        ):  # a class of the notebook's may define `__dict__` as it likes; it shows no parts then
-            return parts
-        if isinstance(attributes, dict):
-            parts += dict.values(attributes)
+        parts += (_attributes(value) or {}).values()
     return parts

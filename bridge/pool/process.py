@@ -62,19 +62,14 @@ class KernelProcess:
         if not self.alive:
             return True
         pid = self.pid
-        if pid is None or not hasattr(os, "waitid"):
+        if pid is None:
             return False
         try:
-            return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-        except ChildProcessError:  # another's child, or reaped a moment ago
-            pass
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:  # another user's: nothing that could be asked of it
-            pass
-        return False
+            # A killed process is a zombie here before its threads have ended and its parent can see it.
+            with open(f"/proc/{pid}/stat", "rb") as stat:
+                return stat.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")
+        except (FileNotFoundError, ProcessLookupError):
+            return os.path.isdir("/proc/self")  # gone; or a platform without /proc, where `alive` has to do
 
     @property
     def pid(self) -> int | None:
