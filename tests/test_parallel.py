@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import re
-import signal
 import socket
 import urllib.parse
 from collections.abc import Callable, Iterator
@@ -205,18 +204,10 @@ def is_over(pid: int) -> bool:
 def test_a_kernel_killed_from_outside_while_idle_is_replaced(client: Client) -> None:
     """Once it is dead: a cell sent to one that is only dying may have begun, and no cell is run twice."""
     for _turn in range(3):
-        kernel = psutil.Process(int(text_of(client.run("import os; print(os.getpid())", new="s"))))
-        kernel.kill()
-        until(lambda kernel=kernel: is_dead(kernel), "the process has ended")  # type: ignore[misc]
+        pid = int(text_of(client.run("import os; print(os.getpid())", new="s")))
+        psutil.Process(pid).kill()
+        until(lambda pid=pid: is_over(pid), "the process has ended")  # type: ignore[misc]
         assert text_of(client.run("print(os.getpid() > 0)", "s")) == "True\n"
-
-
-def is_dead(process: psutil.Process) -> bool:
-    """Whether it has ended, collected by its parent or not yet."""
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE  # type: ignore[no-any-return]
-    except psutil.NoSuchProcess:
-        return True
 
 
 def test_a_stubborn_cell_is_ended_by_force_and_nothing_else_is(client: Client, tmp_path: Path) -> None:
