@@ -111,6 +111,8 @@ _FLAT: frozenset[type] = frozenset(
         types.MethodDescriptorType, types.ClassMethodDescriptorType, weakref.ref, memoryview,
     }
 )  # fmt: skip
+# Builtins that see every name of the frame they are called from, whoever hands them over.
+_SEEING = frozenset({eval, exec, globals, locals, vars, dir, __import__})
 # C types that the garbage collector does not look into and that hold no Python objects.
 _DATA_PACKAGES = words.word_set(
     """builtins datetime decimal _decimal fractions uuid re _sre array _struct hashlib _hashlib _blake2
@@ -165,7 +167,9 @@ class Reach:
                         return found
             fresh: list[Any] = []
             for each in inner:
-                if type(each) not in _FLAT and id(each) not in seen:
+                if type(each) is types.BuiltinFunctionType:
+                    found.namespace = found.namespace or each in _SEEING
+                elif type(each) not in _FLAT and id(each) not in seen:
                     seen.add(id(each))
                     fresh.append(each)
             if len(seen) > LIMIT:

@@ -20,7 +20,7 @@ def word_set(text: str) -> frozenset[str]:
 
 # Builtins that can reach every name. `vars`, `dir` and `locals` count wherever they are named.
 UNSAFE_NAMES = word_set(
-    "eval exec globals locals vars dir breakpoint execfile __import__ runfile __builtins__ __loader__"
+    "eval exec globals locals vars dir breakpoint execfile __import__ runfile __builtins__ builtins __loader__"
 )
 # In a function these see its own names only.
 LOCAL_NAMES = word_set("locals vars dir")
@@ -31,7 +31,8 @@ UNSAFE_ATTRIBUTES = word_set(
     user_module user_ns_hidden ns_table ev ex run_cell run_cell_async run_code run_line_magic
     run_cell_magic safe_execfile safe_run_module all_ns_refs get_objects get_referrers get_referents
     __globals__ __builtins__ func_globals var_expand object_inspect object_inspect_mime find_user_code
-    user_expressions getclosurevars run_path run_module _main_mod_cache set_trace post_mortem drop_by_id
+    globals locals exec __import__ user_expressions getclosurevars
+    run_path run_module _main_mod_cache set_trace post_mortem drop_by_id
     run_ast_nodes _run_cell"""
 )
 

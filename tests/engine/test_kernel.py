@@ -242,3 +242,13 @@ def test_a_snapshot_keeps_nothing_alive(kernel: Kernel) -> None:
     start = run(kernel, code)["state_name"]
     reply = run(kernel, "print(sys.getrefcount(rows), sys.getrefcount(a))\ndel a\nprint(seen())", start)
     assert printed(reply) == "2 2\nNone\n"
+
+
+@pytest.mark.parametrize("code", ["d['g']()['x']", "p()", "l[0]('x')", "K.e('x')", "K.g()['x']"])
+def test_what_sees_every_name_reads_every_name_whoever_hands_it_over(kernel: Kernel, code: str) -> None:
+    setup = (
+        "from functools import partial\nx = 5; y = 6; d = {'g': globals}; l = [eval]; p = partial(eval, 'x')\n"
+        "class K:\n    e = staticmethod(eval)\n    g = globals"
+    )
+    reply = run(kernel, code, run(kernel, setup)["state_name"])
+    assert {"x", "y"} <= set(reply["accessed_symbols"])
