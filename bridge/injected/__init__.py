@@ -8,6 +8,10 @@ under the private name `_bridge_kernel` (see `bridge.engine.helper`). Roles, in 
 - `symbols`      which names a cell reads, binds and removes
 - `saver`        groups names that share objects into units and serialises them
 - `reducers`     how the pickler takes what is special: functions, classes, modules, arrays, live things
+- `oddities`     reducers for what pickle takes wrongly: views, iterators, exceptions, classes of some libraries
+- `tensors`      PyTorch's tensors and storages
+- `sharing`      whether an object that two units hold makes them one
+- `trial`        whether a library's object comes back from its pickle at all
 - `classes`      classes made in the notebook, taken apart and put together again
 - `arrays`       NumPy arrays: large ones out of band, views as views
 - `blobs`        chunks of bytes in the home's folder, addressed by content

@@ -45,9 +45,10 @@ _TABLE = _table()
 
 def _is_failing_exception(kind: type) -> bool:
     """Whether an exception of this class may not come back: `args` need not be what its own `__init__` takes."""
-    if not issubclass(kind, BaseException) or kind.__reduce__ is not BaseException.__reduce__:
+    own: Any = kind
+    if isinstance(own.__reduce__, types.FunctionType):
         return False
-    made_by = kind.__init__, kind.__new__
+    made_by = own.__init__, own.__new__
     return any(isinstance(maker, types.FunctionType) for maker in made_by)
 
 
@@ -56,7 +57,7 @@ def _reduce_exception(saving: Saving, obj: BaseException) -> Any:
     native = next(base for base in type(obj).__mro__ if not base.__flags__ & (1 << 9))
     return (
         rebuild.exception,
-        (type(obj), native, obj.args),
+        (type(obj), native, obj.__reduce__()[1]),
         obj.__dict__ or None,
         None,
         None,

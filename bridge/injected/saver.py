@@ -460,7 +460,8 @@ def _fail_with_what_they_need(parts: list[Part]) -> None:
             return
         for part in broken:
             key = min(failed.keys() & part.refs)
-            part.failure = f"it needs {key.partition('#')[0]}: {failed[key]}"
+            name = key.partition("#")[0]
+            part.failure = failed[key] if name in part.roots else f"it needs {name}: {failed[key]}"
 
 
 _METHOD_TYPES = (types.FunctionType, property, classmethod, staticmethod)

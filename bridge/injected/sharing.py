@@ -14,14 +14,15 @@ from . import oddities, reducers
 
 ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
 # Shared by everyone who uses the library, and the same again after a load: no sign of aliasing.
-# (dtype is NumPy's, ExtensionDtype pandas', DataType Arrow's and polars'; of SymPy's expressions each is a value. A
-# span of time is a number with a unit.)
+# (dtype is NumPy's, ExtensionDtype and BaseOffset pandas', DataType Arrow's and polars'; of SymPy's expressions each is
+# a value. A span of time is a number with a unit.)
 _COMMON = frozenset(
     {
-        "dtype", "ExtensionDtype", "DataType", "Pattern", "timezone", "ZoneInfo", "code", "module",
+        "dtype", "ExtensionDtype", "DataType", "BaseOffset", "Pattern", "timezone", "ZoneInfo", "code", "module",
         "builtin_function_or_method", "cython_function_or_method",
     }
 )  # fmt: skip
+_INDEXES = {("pandas", "Index"), ("pandas.core.indexes.base", "Index")}
 _QUANTITIES = frozenset({datetime.timedelta})
 _CONTAINERS = (list, tuple, set, frozenset, deque)
 _DATA = frozenset({dict, OrderedDict, defaultdict, *_CONTAINERS})
@@ -67,13 +68,16 @@ def is_canonical(obj: Any) -> bool:
 def is_constant(obj: Any, depth: int = 0) -> bool:
     """Whether this cannot change and is, but for its identity, what is in it.
 
-    So a tuple or frozenset of such, a library's frozen dataclass of such, and a library's object without any state.
+    So a slice or range, a tuple or frozenset of such, a library's frozen dataclass of such, and a library's object
+    without any state.
     """
     kind = type(obj)
     if depth == _DEEP:
         return False
     if kind in (tuple, frozenset) or (issubclass(kind, tuple) and reducers.by_reference(kind)):
         return all(is_common(type(item)) or is_constant(item, depth + 1) for item in obj)
+    if kind is slice or kind is range:
+        return True
     if kind is object or not reducers.by_reference(kind):
         return False
     if oddities.is_frozen(kind):
@@ -89,8 +93,8 @@ def is_constant(obj: Any, depth: int = 0) -> bool:
 class Sharing:
     """Tells which of the objects that two units hold make them one; it serves one snapshot.
 
-    A constant, or an object of a library's own, makes none when a cell meets it in neither unit but inside a library's
-    object: two figures with the same marker, two models with the same default.
+    A constant, an index of pandas, or an object of a library's own makes none when a cell meets it in neither unit but
+    inside a library's object: two figures with the same marker, two models with the same default.
     """
 
     def __init__(self, has_identity: Callable[[Any], bool]) -> None:
@@ -116,7 +120,11 @@ class Sharing:
     def _is_owned(self, obj: Any, holders: Iterable[Holder]) -> bool:
         new = [part for part in holders if id(part) not in self._asked]
         self._asked.update(id(part) for part in new)
-        packages = set().union(*[_packages_of(part.pickler) for part in new]) - self._packages
+        met = [each for part in new for each in _memo(part.pickler)]
+        for each in met:
+            if any((base.__module__, base.__name__) in _INDEXES for base in type(each).__mro__):
+                _add_index(each, self._owned)
+        packages = _packages_of(met) - self._packages
         if packages:
             self._owned |= owned_by(packages)
             self._packages |= packages
@@ -130,10 +138,29 @@ class Holder(Protocol):
     pickler: Any
 
 
-def _packages_of(pickler: Any) -> set[str]:
-    """The top-level packages of the library classes that a pickler met."""
+def _memo(pickler: Any) -> list[Any]:
+    """Every object that a pickler met."""
     memo = pickler.memo
-    met = [entry[1] for entry in (memo.copy() if hasattr(memo, "copy") else memo).values()]
+    return [entry[1] for entry in (memo.copy() if hasattr(memo, "copy") else memo).values()]
+
+
+def _add_index(index: Any, owned: set[int]) -> None:
+    """Add an index of pandas and its insides: it never changes, and a frame's copies and selections share it."""
+    waiting = [index]
+    while waiting:
+        value = waiting.pop()
+        if id(value) in owned or type(value) in ATOMS or is_common(type(value)):
+            continue
+        owned.add(id(value))
+        if type(value) in _DATA:
+            waiting += value.values() if issubclass(type(value), dict) else value
+        elif type(value).__module__.partition(".")[0] in ("pandas", "numpy"):
+            waiting += (_attributes(value) or {}).values()
+            waiting += [getattr(value, name, None) for name in ("base", "_ndarray")]
+
+
+def _packages_of(met: Iterable[Any]) -> set[str]:
+    """The top-level packages of the library classes among these objects."""
     names = {each.__module__ for each in met if isinstance(each, type) and isinstance(each.__module__, str)}
     return {name.partition(".")[0] for name in names} - {"builtins", "__main__", reducers.PREFIX}
 
