@@ -341,7 +341,10 @@ def _reduce_property(saving: Saving, obj: property) -> Reduced:
 
 
 def _reduce_wrapped(saving: Saving, obj: Any) -> Reduced:
-    return type(obj), (obj.__func__,)
+    inner = obj.__func__
+    # It took over what the function had when it was wrapped; what differs since then is its own.
+    own = {name: value for name, value in vars(obj).items() if getattr(inner, name, None) is not value}
+    return (type(obj), (inner,)) if not own else (type(obj), (inner,), own, None, None, rebuild.set_dict)
 
 
 def _reduce_proxy(saving: Saving, obj: types.MappingProxyType[Any, Any]) -> Reduced:

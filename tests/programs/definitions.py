@@ -103,6 +103,10 @@ CLASSES = Program(
         "class Above(Zero): pass\nclass Below(Above): pass\nab = Below(); ab.v = 1; ab.hi = None\n"
         "def method(self): return self.v\nAbove.m = method; method.note = ab; ab_m = ab.m; name = Below.m\nab.back = 0",
         "ab.back = 0; name is method is Above.m, ab_m(), ab_m.__self__ is ab, method.note.v, ab.back",
+        "class Tool:\n    @staticmethod\n    def s(): 'Doc.'\n    @classmethod\n    def m(cls): return cls\n"
+        "Tool.__dict__['s'].note = [1]; order = [k for k in vars(Tool) if k[0] != '_']\n"
+        "class Mixed:\n    a = 1\n    def b(self): ...\n    c = []\n    def d(self): ...\nTool.m() is Tool",
+        "Tool.__dict__['s'].note, Tool.s.__doc__, Tool.m() is Tool, [k for k in vars(Mixed) if k[0] != '_'], order",
         "class Cfg:\n    level: int = 1\n    opts: dict = {'a': [1]}\nopts = Cfg.opts; mine = "
         "Cfg(); mine.level = 7",
         "opts['a'].append(2); Cfg.opts, mine.opts is opts, mine.level, Cfg.level, Cfg.__annotations__",
