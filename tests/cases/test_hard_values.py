@@ -54,8 +54,6 @@ def test_a_reduce_that_raises_is_named_with_its_own_words(client: Client) -> Non
     code = (
         "class Odd:\n    def __reduce__(self): raise RuntimeError('not today')\n"
         "class Exits:\n    def __reduce__(self): raise SystemExit(3)\n"
-        "class Getter:\n    @property\n    def __dict__(self): raise ValueError('no dict')\n"
-        "class Lost:\n    def __getstate__(self): return lambda: (yield)\n"
         "odd, rows, box = Odd(), [1], {'in': [Odd()]}; ends = Exits(); same = rows"
     )
     reply = client.run(code, new="raises")
