@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import pickle
+import struct
 import sys
 import types
 from collections import OrderedDict
@@ -36,6 +37,7 @@ def _table() -> dict[type, reducers.Reducer]:
         plain = getattr({}, name)()
         table[type(iter(plain))] = functools.partial(_reduce_dict_iterator, name, False)
         table[type(reversed(plain))] = functools.partial(_reduce_dict_iterator, name, True)
+    table[struct.Struct] = lambda saving, obj: (struct.Struct, (obj.format,))
     table[type(iter(set()))] = functools.partial(_reduce_dict_iterator, "set", False)
     return table
 

@@ -47,7 +47,7 @@ def _reduce_storage(saving: reducers.Saving, obj: Any) -> Any:
         return NotImplemented
     if not obj.resizable():
         saving.note(
-            "memory that a tensor shares with an object outside PyTorch is its own copy in another kernel"
+            "memory that a tensor may share with an object outside PyTorch is its own copy in another kernel"
         )
     size = obj.nbytes()
     if saving.arrays is None:  # nobody is there to take a buffer

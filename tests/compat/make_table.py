@@ -158,11 +158,14 @@ def _bench(python: Path, libraries: list[Library]) -> Iterator[Bench]:
 
 
 def table(results: list[Result], found: dict[str, str]) -> str:
-    """The Markdown of the table, by library."""
-    lines = ["| library | class | kept | in another kernel | remark |", "|---|---|---|---|---|"]
+    """The Markdown of the table; classes of a library that fared alike stand in one row."""
+    rows: dict[tuple[str, str, str, str], list[str]] = {}
     for result in results:
-        name = f"{result.library.name} {found[result.library.module]}"
-        cells = (name, result.row.name, result.kept, result.back, result.remark)
+        library = f"{result.library.name} {found[result.library.module]}"
+        rows.setdefault((library, result.kept, result.back, result.remark), []).append(result.row.name)
+    lines = ["| library | class | kept | in another kernel | remark |", "|---|---|---|---|---|"]
+    for (library, *fate), names in rows.items():
+        cells = (library, " · ".join(names), *fate)
         lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
     lines += [
         f"| {lib.name} | | untested | | not installed |" for lib in LIBRARIES if lib.module not in found
@@ -173,7 +176,7 @@ def table(results: list[Result], found: dict[str, str]) -> str:
 def counts(results: list[Result]) -> str:
     """One line of figures."""
     pairs = Counter((result.kept, result.back) for result in results)
-    said = ", ".join(f"{number} {kept}, {back}" for (kept, back), number in sorted(pairs.items()))
+    said = "; ".join(f"{number} {kept}, {back}" for (kept, back), number in pairs.most_common())
     return f"{len(results)} objects: {said}"
 
 
@@ -203,10 +206,12 @@ def main() -> int:
                 print(f"  DEFECT {defect}", flush=True)
     print(counts(results))
     if options.write and not options.only:
-        text = README.read_text()
-        before, _, rest = text.partition(BEGIN)
-        after = rest.partition(END)[2]
-        README.write_text(f"{before}{BEGIN}\n{table(results, found)}\n{END}{after}")
+        before, begin, rest = README.read_text().partition(BEGIN)
+        if not begin:
+            parser.error(f"the README has no {BEGIN}")
+        README.write_text(
+            f"{before}{BEGIN}\n{counts(results)}.\n\n{table(results, found)}\n{END}{rest.partition(END)[2]}"
+        )
     return int(any(result.defects for result in results))
 
 

@@ -141,6 +141,7 @@ BACK = {
         "(f.k, f.attrs, '_metadata' in vars(f))",
         (5, {"x": 1}, False),
     ),
+    "a struct": ("import struct\ns = struct.Struct('<if')", "(s.format, s.size)", ("<if", 8)),
     "the user's own tuple under two names": ("t = (1, 2); d = {'k': t}; e = [t]", "d['k'] is t and e[0] is t", True),
 }  # fmt: skip
 

@@ -159,7 +159,7 @@ LXML = Library(
     "from lxml import etree",
     (
         Row("etree Element", "etree.fromstring('<a k=\"1\"><b/></a>')", "etree.tostring(x), x.get('k')"),
-        Row("etree ElementTree", "etree.ElementTree(etree.fromstring('<a><b/></a>'))", "etree.tostring(x)"),
+        Row("etree ElementTree, where lxml.objectify is imported", "etree.ElementTree(etree.fromstring('<a><b/></a>'))", "etree.tostring(x)", "import lxml.objectify"),
         Row("objectify element", "objectify.fromstring('<a><b>3</b></a>')", "x.b + 1, etree.tostring(x)", "from lxml import objectify"),
     ),
 )  # fmt: skip
