@@ -6,6 +6,10 @@ under the private name `_bridge_kernel` (see `bridge.engine.helper`). Roles, in 
 - `service`      hooks into IPython: before and after a cell, and our own `bridge_request` messages
 - `display`      the REST door's display rules: library defaults, figures, stream order
 - `symbols`      which names a cell reads, binds and removes
+- `codes`        what a function's code can do to the namespace
+- `reach`        which functions can be reached from a value
+- `keys`         values that open the whole namespace to whoever holds them
+- `known`        which code of the notebook's functions lives
 - `saver`        groups names that share objects into units and serialises them
 - `reducers`     how the pickler takes what is special: functions, classes, modules, arrays, live things
 - `oddities`     reducers for what pickle takes wrongly: views, iterators, exceptions, classes of some libraries

@@ -18,6 +18,8 @@ which branches ran. Nodes are tuples, the first item names the kind:
     deco dotted name key        a decorated function: parked if no decorator is known to call it, else run
     class name key bases decorators
     star module · any · unsafe name · classes dotted · code unit
+    attr dotted                 an attribute by its path; `?.name` when what it is taken from is not known
+    import name module          a module, or `module:attribute`, bound to a name
     strings callee texts variables parts whole
 
 A key is (code name, first line) of a function's code object. Function bodies are not walked here: their
@@ -200,7 +202,9 @@ class Builder(ValueBuilder):
         for alias in node.names:
             if alias.name == "__main__":
                 parts.append(("any",))
-            parts.append(self._store(alias.asname or alias.name.partition(".")[0]))
+            bound = alias.asname or alias.name.partition(".")[0]
+            parts.append(("import", bound, alias.name if alias.asname else bound))
+            parts.append(self._store(bound))
         return seq(*parts)
 
     def _importfrom(self, node: ast.ImportFrom) -> Node:
@@ -213,6 +217,7 @@ class Builder(ValueBuilder):
             if alias.name == "*":
                 parts.append(("star", node.module or ""))
             else:
+                parts.append(("import", alias.asname or alias.name, f"{node.module}:{alias.name}"))
                 parts.append(self._store(alias.asname or alias.name))
         return seq(*parts)
 

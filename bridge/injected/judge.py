@@ -17,8 +17,8 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from . import words
+from .codes import code_of
 from .marks import Marks
-from .reach import code_of
 from .units import Unit
 
 Killed = frozenset[str]
@@ -47,6 +47,8 @@ class Judge:
         self.spoken: dict[str, Killed] = {}  # variables whose text a library took names from
         self.said: dict[str, set[str]] = {}  # words of texts bound to a name in the cell
         self.unsaid: set[str] = set()  # names bound to anything else
+        self.paths: set[tuple[str, ...]] = set()  # of attributes that were taken
+        self.imported: dict[str, set[str]] = {}  # what import statements bound to a name
         self.uncertain = False
         self.pickled: Killed | None = None  # classes may have been looked up by name
         self._unit: Unit | None = None
@@ -186,8 +188,16 @@ class Judge:
         self.uncertain = True
         return killed
 
+    def _attr(self, killed: Killed, path: str) -> Killed:
+        self.paths.add(tuple(path.split(".")))
+        return killed
+
+    def _import(self, killed: Killed, name: str, module: str) -> Killed:
+        self.imported.setdefault(name, set()).add(module)
+        return killed
+
     def _unsafe(self, killed: Killed, name: str) -> Killed:
-        own = name in killed or name in self.before
+        own = name in killed or (name in self.before and not name.startswith("__"))
         self.uncertain = self.uncertain or not own
         return killed
 

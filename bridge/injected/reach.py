@@ -1,129 +1,74 @@
-"""Which functions of the notebook can be reached from a value, and which names those read.
+"""Which functions of the notebook can be reached from a value, and whether the namespace itself can.
 
-A notebook function is one whose globals are the namespace: only such code can read a name of it unseen.
-Code objects tell what they load (LOAD_GLOBAL, LOAD_NAME) whatever was done to the functions around them,
+A notebook function is one whose globals are the namespace: only such code can read a name of it unseen, but for
+what `keys` knows. Code objects tell what they load (see `codes`) whatever was done to the functions around them,
 and a function object can come into a cell's hands in three ways only: it hangs on a value that the cell's
 code (or a function it calls) loads by name; it is made in the cell, by code that is known; or a library
-kept it from an earlier cell (callbacks, other threads: see `Ambient` in `symbols`). `Reach.values`
-follows the first with `gc.get_referents`, which goes where the garbage collector goes, through
-containers, instances, classes, closures, partials, bound methods and C objects alike. It does not go into
-modules, library classes or library functions' globals: they are shared by all and hold functions of the
-notebook only if an earlier cell put them there, which is case three. Where the collector does not see
-(object arrays, C types without support for it) or the graph is larger than `LIMIT`, every function that
-was ever made in this kernel is taken as reached.
+kept it from an earlier cell (callbacks, other threads: see `Tracker._elsewhere`, and `Spread` for what a cell put
+on a module). `Reach.value` follows the first with `gc.get_referents`, which goes where the garbage collector goes,
+through containers, instances, classes, closures, partials, bound methods and C objects alike, and through weak
+references. It does not go into modules, library classes or library functions' globals: they are shared by all and
+hold functions of the notebook only if an earlier cell put them there, which is case three. Where the collector does
+not see (object arrays, C types without support for it) or the graph is larger than `LIMIT`, every function that
+lives is taken as reached (see `known`).
 """
 
 from __future__ import annotations
 
-import dis
-import functools
+import asyncio
+import builtins
+import collections
+import contextvars
 import gc
+import logging
 import sys
+import threading
 import types
 import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from . import words
+from . import keys, words
 
-LIMIT = 10_000
-_LOADS = words.word_set(
-    "LOAD_GLOBAL LOAD_NAME LOAD_CLASSDEREF LOAD_FROM_DICT_OR_GLOBALS LOAD_FROM_DICT_OR_DEREF"
-)
-_STORES = words.word_set("STORE_GLOBAL")
-_CALLS = words.word_set("LOAD_METHOD LOAD_ATTR LOAD_GLOBAL LOAD_NAME IMPORT_NAME")
-
-
-@dataclass(frozen=True, slots=True)
-class Code:
-    """What a function's code, with the code nested in it, can do to the namespace."""
-
-    reads: frozenset[str]
-    binds: frozenset[str]
-    uncertain: bool  # names something that can reach every name
-    texts: frozenset[
-        str
-    ]  # words of strings handed to callables in `words.READERS`, or expanded by a shell escape
-    readers: frozenset[str]  # … whose texts are not known, by callee
-    pickles: bool
-
-
-def _texts_after(instructions: list[Any], i: int) -> set[str] | None:
-    """Words of the constant string that is the first argument of the call begun at i; None: not constant."""
-    for ins in instructions[i + 1 : i + 4]:
-        if ins.opname == "LOAD_CONST" and isinstance(ins.argval, str):
-            return words.identifiers(ins.argval)
-        if ins.opname not in ("PUSH_NULL", "PRECALL", "CACHE"):
-            return None
-    return None
-
-
-@functools.lru_cache(maxsize=4096)
-def code_of(code: types.CodeType) -> Code:
-    """The summary of a code object (equal code gives equal answers, so the cache cannot be wrong)."""
-    reads: set[str] = set()
-    binds: set[str] = set()
-    texts: set[str] = set()
-    readers: set[str] = set()
-    names = set(code.co_names)
-    uncertain = bool(names & words.UNSAFE_ATTRIBUTES)
-    pickles = bool(names & words.PICKLERS)
-    instructions = list(dis.get_instructions(code))
-    for i, ins in enumerate(instructions):
-        if ins.opname in _LOADS:
-            reads.add(ins.argval)
-        elif ins.opname in _STORES:
-            binds.add(ins.argval)
-        elif ins.opname == "IMPORT_NAME" and ins.argval == "__main__":
-            uncertain = True
-        if ins.opname in _CALLS and ins.argval in words.READERS:
-            found = _texts_after(instructions, i)
-            if found is None:
-                readers.add(ins.argval)
-            texts |= found or set()
-    if reads & (words.UNSAFE_NAMES - words.LOCAL_NAMES):
-        uncertain = True
-    for constant in code.co_consts:
-        if isinstance(constant, str):
-            uncertain = uncertain or (words.names_main(constant) and "__name__" not in names)
-            if names & {"system", "getoutput"}:
-                texts |= words.expanded(constant)
-        elif isinstance(constant, types.CodeType):
-            inner = code_of(constant)
-            reads |= inner.reads
-            binds |= inner.binds
-            texts |= inner.texts
-            readers |= inner.readers
-            uncertain = uncertain or inner.uncertain
-            pickles = pickles or inner.pickles
-    return Code(
-        frozenset(reads), frozenset(binds), uncertain, frozenset(texts), frozenset(readers), pickles
-    )  # fmt: skip
-
+LIMIT = 500_000
+_ROOM = 2 * LIMIT  # numbers and texts among them
 
 # Values that hold nothing, or nothing but such values.
 _FLAT: frozenset[type] = frozenset(
     {
         int, float, complex, bool, str, bytes, bytearray, type(None), type(...), type(NotImplemented),
-        range, slice,
-        types.BuiltinFunctionType, types.ModuleType, types.CodeType, types.FrameType, types.TracebackType,
+        range, slice, types.CodeType, types.FrameType, types.TracebackType,
         types.GetSetDescriptorType, types.MemberDescriptorType, types.WrapperDescriptorType,
-        types.MethodDescriptorType, types.ClassMethodDescriptorType, weakref.ref, memoryview,
+        types.MethodDescriptorType, types.ClassMethodDescriptorType, memoryview,
     }
 )  # fmt: skip
-# Builtins that see every name of the frame they are called from, whoever hands them over.
-_SEEING = frozenset({eval, exec, globals, locals, vars, dir, __import__})
+# Containers that the collector sees through, and whose size it does not hurt to ask for.
+_SIZED: frozenset[type] = frozenset(
+    {
+        list, tuple, dict, set, frozenset, collections.deque, collections.OrderedDict,
+        collections.defaultdict, collections.Counter,
+    }
+)  # fmt: skip
+_DATA = _FLAT | _SIZED
+# What only points elsewhere, in ways that the collector does not follow.
+_HIDING: frozenset[type] = frozenset(
+    {
+        weakref.ProxyType,
+        weakref.CallableProxyType,
+        contextvars.ContextVar,
+        contextvars.Context,
+        threading.local,
+    }
+)
 # C types that the garbage collector does not look into and that hold no Python objects.
 _DATA_PACKAGES = words.word_set(
     """builtins datetime decimal _decimal fractions uuid re _sre array _struct hashlib _hashlib _blake2
     _random zoneinfo _io _socket numpy pandas pyarrow polars torch select zlib _thread _bz2 _lzma
     _ctypes scipy shapely _pickle _json _operator itertools ipaddress pathlib _csv lxml matplotlib PIL
-    cv2 h5py sklearn"""
+    cv2 h5py sklearn pybind11_builtins nanobind"""
 )
 # The machinery around the kernel: it leads to the namespace and to everything else.
-_MACHINERY = words.word_set(
-    "IPython ipykernel zmq tornado asyncio traitlets logging jupyter_client comm _bridge_kernel"
-)
+_MACHINERY = words.word_set("IPython ipykernel zmq tornado traitlets jupyter_client comm _bridge_kernel")
 _HAVE_GC = 1 << 9 if sys.implementation.name == "pypy" else 1 << 14
 
 
@@ -137,6 +82,24 @@ class Found:
     namespace: bool = False  # the namespace itself can be reached
 
 
+_ONE_BY_ONE: frozenset[type] = frozenset(
+    {
+        types.FunctionType, types.BuiltinFunctionType, types.MethodType, types.GeneratorType,
+        types.CoroutineType, types.AsyncGeneratorType,
+    }
+)  # fmt: skip
+
+
+def _size(objects: list[Any]) -> int:
+    """How much containers hold in all."""
+    return sum([len(each) for each in objects if type(each) in _SIZED])
+
+
+def _holds_data(objects: list[Any]) -> bool:
+    """Whether containers hold only what is flat: the fast answer for the many small ones of a large one."""
+    return _size(objects) <= _ROOM and set(map(type, gc.get_referents(*objects))) <= _FLAT
+
+
 class Reach:
     """Looks into values, for one namespace."""
 
@@ -146,84 +109,135 @@ class Reach:
         self._classes: dict[int, tuple[weakref.ref[type], int, tuple[types.CodeType, ...]]] = {}
 
     def value(self, value: Any) -> Found:
-        """What can be reached from a value. Bounded by LIMIT objects."""
+        """What can be reached from a value. Bounded by LIMIT objects, taken in layers at the interpreter's speed."""
         found = Found(set(), [])
         if type(value) in _FLAT:
             return found
+        doors = {id(self._namespace), id(sys.modules), id(vars(builtins))}
         seen: set[int] = {id(value)}
+        kinds_seen: set[type] = set(_SIZED)
         layer: list[Any] = [value]
+        if id(value) in doors:
+            found.namespace = True
+            return found
         while layer:
             inner: list[Any] = []
-            kinds: set[type] = set()
-            for each in layer:
-                kind = type(each)
-                if kind not in kinds:
-                    kinds.add(kind)
-                    inner.append(kind)
-                if self._enter(each, kind, found, inner):
-                    inner.extend(gc.get_referents(each))
-                    if len(inner) > LIMIT:
-                        found.hidden = True
-                        return found
-            fresh: list[Any] = []
-            for each in inner:
-                if type(each) is types.BuiltinFunctionType:
-                    found.namespace = found.namespace or each in _SEEING
-                elif type(each) not in _FLAT and id(each) not in seen:
-                    seen.add(id(each))
-                    fresh.append(each)
+            bulk = self._apart(layer, kinds_seen, found, inner)
+            if found.namespace:
+                break
+            if _size(bulk) > _ROOM:
+                found.hidden = True
+                break
+            inner.extend(gc.get_referents(*bulk))
+            kinds = set(map(type, inner))
+            if kinds <= _FLAT or (kinds <= _DATA and _holds_data(inner)):
+                break
+            if not kinds.isdisjoint(_FLAT):
+                inner = [each for each in inner if type(each) not in _FLAT]
+            fresh = dict(zip(map(id, inner), inner, strict=True))
+            if not fresh.keys().isdisjoint(seen):
+                for key in fresh.keys() & seen:
+                    del fresh[key]
+            if not fresh.keys().isdisjoint(doors):
+                found.namespace = True
+                break
+            seen.update(fresh)
             if len(seen) > LIMIT:
                 found.hidden = True
                 break
-            layer = fresh
+            layer = list(fresh.values())
         return found
 
-    def _enter(self, each: Any, kind: type, found: Found, inner: list[Any]) -> bool:
-        """Notes one object; True: what it refers to is to be looked at too."""
-        if kind is types.FunctionType:
-            if each.__globals__ is self._namespace:
-                found.codes.add(each.__code__)
-                found.objects.append(each.__code__)
-            inner.extend(each.__closure__ or ())
-            inner.append(each.__defaults__)
-            inner.append(each.__kwdefaults__)
-            inner.append(each.__dict__)
+    def _apart(self, layer: list[Any], kinds_seen: set[type], found: Found, inner: list[Any]) -> list[Any]:
+        """Looks at what must be looked at one by one; gives what the collector can be asked about all at once."""
+        kinds = set(map(type, layer))
+        if kinds <= _SIZED:
+            return layer
+        inner.extend(kinds - kinds_seen)
+        kinds_seen |= kinds
+        simple = {kind: self._is_simple(kind, found) for kind in kinds - _SIZED}
+        bulk: list[Any] = []
+        for each in layer:
+            kind = type(each)
+            how = simple.get(kind, True)
+            if how or (how is None and self._enter(each, kind, found, inner)):
+                bulk.append(each)
+        return bulk
+
+    def _is_simple(self, kind: type, found: Found) -> bool | None:
+        """Whether objects of a type can be left to the collector; False: not to be entered, None: one by one."""
+        if kind in _ONE_BY_ONE or issubclass(kind, (type, types.ModuleType, weakref.ref)):
+            return None
+        if kind in _HIDING:
+            found.hidden = True
             return False
-        if kind is dict:
-            if each is self._namespace:
-                found.namespace = True
-                return False
-            return each is not sys.modules
-        if issubclass(kind, type):
-            return self._class(each, found)
-        if issubclass(kind, types.ModuleType):
-            found.namespace = found.namespace or vars(each) is self._namespace
-            return False
-        if kind in (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType):
-            frame = (
-                getattr(each, "gi_frame", None)
-                or getattr(each, "cr_frame", None)
-                or getattr(each, "ag_frame", None)
-            )
-            if frame is not None and _package_of(frame.f_globals) in _MACHINERY:
-                return False
-            if frame is not None and frame.f_globals is self._namespace:
-                found.codes.add(frame.f_code)
-                found.objects.append(frame.f_code)
-            if frame is not None and frame.f_locals is not self._namespace:
-                inner.extend(frame.f_locals.values())
-            return False
+        found.namespace = found.namespace or keys.is_shell_type(kind)
         package = _package(kind)
-        if package in _MACHINERY:
+        if package in _MACHINERY or issubclass(kind, (logging.Manager, asyncio.AbstractEventLoop)):
             return False
         numpy = sys.modules.get("numpy")
         if numpy is not None and issubclass(kind, numpy.ndarray):
-            self._array(each, numpy.ndarray, found, inner)
-            return kind is not numpy.ndarray
+            return None
         if not kind.__flags__ & _HAVE_GC:
             found.hidden = found.hidden or package not in _DATA_PACKAGES
             return False
         return True
+
+    def _enter(self, each: Any, kind: type, found: Found, inner: list[Any]) -> bool:
+        """Notes one object; True: what it refers to is to be looked at too."""
+        if kind is types.FunctionType:
+            self._function(each, found, inner)
+            return False
+        if kind is types.BuiltinFunctionType:
+            found.namespace = found.namespace or keys.opens(each, self._namespace)
+            if not isinstance(each.__self__, types.ModuleType):
+                inner.append(each.__self__)
+            return False
+        if kind is types.MethodType:
+            found.namespace = found.namespace or keys.opens(each, self._namespace)
+            return not keys.is_shell(each.__self__)
+        if issubclass(kind, type):
+            found.namespace = found.namespace or keys.opens(each, self._namespace)
+            return self._class(each, found)
+        if issubclass(kind, types.ModuleType):
+            found.namespace = found.namespace or keys.opens(each, self._namespace)
+            return False
+        if issubclass(kind, weakref.ref):
+            inner.append(weakref.ref.__call__(each))
+            return kind is not weakref.ref
+        if kind in (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType):
+            self._generator(each, found, inner)
+            return False
+        numpy = sys.modules["numpy"]
+        self._array(each, numpy.ndarray, found, inner)
+        return kind is not numpy.ndarray
+
+    def _function(self, function: Any, found: Found, inner: list[Any]) -> None:
+        if function.__globals__ is self._namespace:
+            found.codes.add(function.__code__)
+            found.objects.append(function.__code__)
+        else:
+            found.namespace = found.namespace or keys.opens(function, self._namespace)
+            if _package_of(function.__globals__) in _MACHINERY:
+                return
+        inner.extend(function.__closure__ or ())
+        inner.append(function.__defaults__)
+        inner.append(function.__kwdefaults__)
+        inner.append(function.__dict__)
+
+    def _generator(self, generator: Any, found: Found, inner: list[Any]) -> None:
+        frame = (
+            getattr(generator, "gi_frame", None)
+            or getattr(generator, "cr_frame", None)
+            or getattr(generator, "ag_frame", None)
+        )
+        if frame is None or _package_of(frame.f_globals) in _MACHINERY:
+            return
+        if frame.f_globals is self._namespace:
+            found.codes.add(frame.f_code)
+            found.objects.append(frame.f_code)
+        if frame.f_locals is not self._namespace:
+            inner.extend(frame.f_locals.values())
 
     @staticmethod
     def _array(array: Any, kind: Any, found: Found, inner: list[Any]) -> None:

@@ -8,16 +8,21 @@ hold while the cell runs was reached from another name the cell reads, or was ma
 
 from __future__ import annotations
 
+import builtins
+import copyreg
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from . import reach, words
+from . import keys, reach, words
+from .codes import Path, code_of
 from .judge import Judge, Killed
+from .known import Known
 from .units import Unit
 
+_UNKNOWN = object()
 _EMPTY: frozenset[types.CodeType] = frozenset()
 
 
@@ -26,7 +31,7 @@ class About:
     """What is known of a name's value from before the code ran."""
 
     codes: frozenset[types.CodeType] | set[types.CodeType] = _EMPTY  # notebook functions reached from it
-    hidden: bool = False  # there may be more
+    hidden: bool = False  # there may be more; all that live are in `codes`
     unsafe: bool = False  # the namespace itself, or something that runs text in it, can be reached
     text: set[str] | None = None  # words of a string; empty for a number
 
@@ -39,9 +44,15 @@ class Lookup:
     """Remembers for one cell what hangs on the names that its code can load."""
 
     def __init__(
-        self, reached: reach.Reach, namespace: dict[str, Any], found: Callable[[types.CodeType], None]
+        self,
+        reached: reach.Reach,
+        namespace: dict[str, Any],
+        known: Known,
+        found: Callable[[types.CodeType], None],
     ) -> None:
         """`found` is called with each code object of a notebook function that was found."""
+        self._known = known
+        self._living: set[types.CodeType] | None = None
         self._found = found
         self._reach = reached
         self._namespace = namespace
@@ -73,7 +84,7 @@ class Lookup:
                 code = codes.pop()
                 if code not in self._codes:
                     self._codes.add(code)
-                    summary = reach.code_of(code)
+                    summary = code_of(code)
                     waiting.extend(summary.reads)
                     waiting.extend(summary.texts)
 
@@ -89,34 +100,26 @@ class Lookup:
             return _NUMBER
         if isinstance(value, str):
             return About(text=words.identifiers(value[:100_000]))
-        if self._runs_text(value):
+        if name == "get_ipython" and type(value) is types.MethodType and keys.is_shell(value.__self__):
+            return _PLAIN  # what is done with it is looked at where it is named
+        if keys.opens(value, self._namespace):
             return About(unsafe=True)
         if not functions:
             return _PLAIN
         found = self._reach.value(value)
         for code in found.objects:
             self._found(code)
-        return About(found.codes, found.hidden, found.namespace)
+        if not found.hidden or found.namespace:
+            return About(found.codes, found.hidden, found.namespace)
+        return About(found.codes | self.living(), True, not self._known.complete)
 
-    def _runs_text(self, value: Any) -> bool:
-        """Modules, and functions of modules, that run text in the namespace or look into frames."""
-        if value is self._namespace:
-            return True
-        if isinstance(value, types.ModuleType):
-            module: Any = value.__name__
-        elif isinstance(value, types.BuiltinFunctionType):
-            module = value.__module__
-            if module == "builtins" and value.__name__ in words.UNSAFE_NAMES:
-                return True
-            if value.__name__ in words.UNSAFE_ATTRIBUTES:
-                return True
-        elif isinstance(value, types.FunctionType) and value.__globals__ is not self._namespace:
-            module = value.__module__
-            if value.__name__ in words.UNSAFE_ATTRIBUTES:
-                return True
-        else:
-            return False
-        return isinstance(module, str) and module in words.UNSAFE_MODULES
+    def living(self) -> set[types.CodeType]:
+        """Code that a function which cannot be seen may have, as of the first time that was asked."""
+        if self._living is None:
+            self._living = self._known.living()
+            for code in self._living:
+                self._found(code)
+        return self._living
 
 
 def _collect(unit: Unit, names: set[str], codes: list[types.CodeType]) -> None:
@@ -144,11 +147,11 @@ def _collect(unit: Unit, names: set[str], codes: list[types.CodeType]) -> None:
 class Spread:
     """Goes from the names top-level code loaded, through functions they reach, to more names."""
 
-    def __init__(self, judge: Judge, lookup: Lookup, hidden: set[types.CodeType] | None) -> None:
-        """`hidden`: all code that a function which cannot be seen may have; None: not known."""
+    def __init__(self, judge: Judge, lookup: Lookup, namespace: dict[str, Any]) -> None:
         self._judge = judge
         self._lookup = lookup
-        self._hidden = hidden
+        self._namespace = namespace
+        self._paths: set[Path] = set()  # that were looked at
         self._binds: set[str] = set()  # by functions
         self.hid = False  # functions that were not found may have run
         self.lent: set[types.CodeType] = set()  # functions that a library may call from now on
@@ -161,6 +164,7 @@ class Spread:
         codes = dict(judge.codes)
         if judge.pickled is not None:
             self._pickled(judge.pickled, names)
+        self._follow(judge.paths, frozenset(), codes)
         done_names: dict[str, Killed] = {}
         done_codes: dict[types.CodeType, Killed] = {}
         while names or codes:
@@ -175,22 +179,77 @@ class Spread:
                 code, killed = codes.popitem()
                 if _fewer(done_codes, code, killed):
                     self._code(code, done_codes[code], names)
+                    self._follow(code_of(code).paths, done_codes[code], codes)
+        if not judge.uncertain:
+            judge.uncertain = any(map(self._opens, judge.roots))
         if judge.spoken.keys() & (judge.unsaid | self._binds):  # a text made in the cell, not known
             judge.uncertain = True
 
     def _codes_of(self, name: str) -> set[types.CodeType]:
         about = self._lookup.of(name)
-        codes = set(self._judge.parked.get(name, ())) | about.codes
-        if about.unsafe or (about.hidden and self._hidden is None):
+        if about.unsafe:
             self._judge.uncertain = True
         self.hid = self.hid or about.hidden
-        if about.hidden and self._hidden is not None:
-            codes |= self._hidden
-        return codes
+        return set(self._judge.parked.get(name, ())) | about.codes
+
+    def _opens(self, name: str) -> bool:
+        """Whether a name came to hold, in the cell, what opens the namespace."""
+        judge = self._judge
+        missing = object()
+        value = judge.after.get(name, missing)
+        if value is missing:
+            bound = [_imported(each) for each in judge.imported.get(name, ())]
+            return any(keys.opens(each, self._namespace) for each in bound)
+        if name in ("get_ipython", "_", "__", "___"):  # the last are set by what the cell showed
+            return False
+        return keys.opens(value, self._namespace)
+
+    def _follow(self, paths: Collection[Path], killed: Killed, codes: dict[types.CodeType, Killed]) -> None:
+        """Looks at what attributes of modules are: a cell may have put a function, or worse, there."""
+        for path in paths:
+            if self._judge.uncertain or path in self._paths:
+                continue
+            self._paths.add(path)
+            for value in self._starts(path[0]):
+                self._walk(value, path[1:], killed, codes)
+
+    def _starts(self, root: str) -> list[Any]:
+        if root == "?":
+            return [_UNKNOWN]
+        if root.startswith("@"):
+            return [_imported(root[1:])]
+        judge = self._judge
+        if root in judge.after:
+            return [judge.after[root]]
+        known: list[Any] = [_imported(each) for each in judge.imported.get(root, ())]
+        return known or [getattr(builtins, root, _UNKNOWN)]
+
+    def _walk(self, value: Any, rest: Path, killed: Killed, codes: dict[types.CodeType, Killed]) -> None:
+        judge = self._judge
+        for name in rest:
+            if name in words.LOADERS and keys.loader_opens(value):
+                judge.uncertain = True
+            if name == "__getattr__":  # one that is not known
+                judge.uncertain = judge.uncertain or keys.opens_by_any_name(value, self._namespace)
+            if not isinstance(value, types.ModuleType):
+                break
+            held = types.ModuleType.__getattribute__(value, "__dict__")
+            if name == "__dict__":
+                judge.uncertain = judge.uncertain or "__builtins__" in held or keys.is_risky(value)
+                break
+            value = held.get(name)
+        if isinstance(value, types.FunctionType) and value.__globals__ is self._namespace:
+            _fewer(codes, value.__code__, killed)
+        elif value is not _UNKNOWN:
+            judge.uncertain = judge.uncertain or self._opens_here(value)
+
+    def _opens_here(self, value: Any) -> bool:
+        shell = isinstance(value, types.FunctionType) and value.__name__ == "get_ipython"
+        return not shell and keys.opens(value, self._namespace)
 
     def _code(self, code: types.CodeType, killed: Killed, names: dict[str, Killed]) -> None:
         judge = self._judge
-        summary = reach.code_of(code)
+        summary = code_of(code)
         for name in summary.reads | summary.texts:
             judge.load(name, killed, unseen=name in summary.texts)
             _fewer(names, name, judge.roots[name])
@@ -211,6 +270,22 @@ class Spread:
                 _fewer(names, name, judge.roots[name])
         for name in [each for each in judge.before if each not in judge.after]:
             judge.load(name, killed, unseen=True)
+        for reducer in list(copyreg.dispatch_table.values()):
+            if isinstance(reducer, types.FunctionType) and reducer.__globals__ is self._namespace:
+                for text in reducer.__code__.co_consts:  # it may give the name of a global
+                    for name in (
+                        words.identifiers(text).intersection(judge.before) if isinstance(text, str) else ()
+                    ):
+                        judge.load(name, killed, unseen=True)
+
+
+def _imported(text: str) -> Any:
+    """What `module` or `module:name` is, if it was imported."""
+    module, _, name = text.partition(":")
+    held = sys.modules.get(module)
+    if held is None or not name:
+        return held if held is not None else _UNKNOWN
+    return vars(held).get(name, sys.modules.get(f"{module}.{name}", held))
 
 
 def _fewer(known: dict[Any, Killed], key: Any, killed: Killed) -> bool:

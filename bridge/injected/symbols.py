@@ -30,6 +30,7 @@ from typing import Any
 from . import reach as reaching
 from .flow import Builder
 from .judge import Judge
+from .known import Known
 from .marks import Edits
 from .own import Own
 from .spread import Lookup, Spread
@@ -115,9 +116,8 @@ class Tracker:
         self._threads = weakref.WeakSet(threading.enumerate())
         self._plans: list[Plan] = []  # a cell may run others
         self._cache: dict[str, list[Unit]] = {}
-        # Code of all functions made in this kernel: what a function that cannot be seen may be.
-        self._known: set[types.CodeType] = set()
-        self._strangers = False  # functions may have come in unseen (restored, made by exec)
+        self._known = Known(shell.user_ns)
+        self._came = False  # values came from elsewhere: they can hold what no cell here named
         self._lent: set[types.CodeType] = set()  # functions that libraries may call on their own account
 
     # -- the hook
@@ -181,7 +181,7 @@ class Tracker:
                 plan.main = unit.group
             plan.units.append(unit)
             try:
-                plan.lookup.prepare(unit, functions=bool(self._known) or self._strangers)
+                plan.lookup.prepare(unit, functions=self._came or bool(self._known))
             except Exception:  # the cell goes on; its answer will be that nothing is certain
                 plan.problem = traceback.format_exc()
 
@@ -204,7 +204,7 @@ class Tracker:
 
     def begin(self, raw_cell: str, transformed: str | None) -> Plan:
         """Starts to watch a cell. `transformed`: its Python text or None; unused with the hook."""
-        lookup = Lookup(self._reach, self._shell.user_ns, self._watch.arm)
+        lookup = Lookup(self._reach, self._shell.user_ns, self._known, self._watch.arm)
         plan = Plan(self._shell, None if self._hooked else transformed, lookup)
         if not self._plans:
             self._learn_new(plan.before)
@@ -237,7 +237,8 @@ class Tracker:
 
     def _know(self, found: dict[Key, list[types.CodeType]]) -> None:
         for (name, _), codes in found.items():
-            self._known.update(codes)
+            for code in codes:
+                self._known.add(code)
             if name == "__del__":  # runs whenever a value goes away, without being named
                 self._lent.update(codes)
 
@@ -247,17 +248,20 @@ class Tracker:
         Without it the next cell's begin looks into them itself, which is bounded.
         """
         self._last = identities(self._shell.user_ns)
+        self._came = True
 
     def _learn_new(self, before: dict[str, int]) -> None:
         """Notes functions in values that somebody else put into the namespace since the last cell."""
         if before == self._last:
             return
+        self._came = True
         for name, value in list(self._shell.user_ns.items()):
             if before.get(name) != self._last.get(name):
                 found = self._reach.value(value)
                 for code in found.objects:
                     self.learn(code)
-                self._strangers = self._strangers or found.hidden
+                if found.hidden:
+                    self._known.complete = False
 
     def _static(self, source: str) -> list[Unit]:
         """The cell's statements, read from its text."""
@@ -287,11 +291,11 @@ class Tracker:
         judge.finish()
         elsewhere = plan.elsewhere | self._elsewhere()
         judge.codes.update(dict.fromkeys(elsewhere, frozenset()))
-        spread = Spread(judge, plan.lookup, None if self._strangers else self._known)
+        spread = Spread(judge, plan.lookup, self._shell.user_ns)
         spread.run()
         self._lent |= spread.lent
         if judge.uncertain or plan.problem:
-            self._strangers = True  # what an `exec` made is not known
+            self._known.complete = False  # what an `exec` made is not known
             return self._everything(plan, judge)
         touched = judge.reads | judge.roots.keys()
         # What the interpreter saw shortens the lists, if all code that can have run was watched.
@@ -330,7 +334,7 @@ class Tracker:
     def _elsewhere(self) -> set[types.CodeType]:
         """Code of the notebook that may run beside the cell: in threads, in tasks, called by libraries."""
         codes = set(self._lent)
-        if not (self._known or self._strangers):
+        if not self._known:
             return codes
         namespace = self._shell.user_ns
         others = [each for each in threading.enumerate() if each not in self._threads]

@@ -6,6 +6,7 @@ See `flow` for the nodes.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from typing import Any
 
 from . import magics, words
@@ -125,7 +126,7 @@ class ValueBuilder:
             loaded = (self._load(node.id) if isinstance(node.ctx, ast.Load) else self.target(node)) or NOTHING
             return ("alias", tuple(park), node.id) if park and loaded == ("read", node.id) else loaded
         if isinstance(node, ast.Constant):
-            return ("any",) if words.names_main(node.value) else NOTHING
+            return ("any",) if words.opens_as_text(node.value) else NOTHING
         if isinstance(node, ast.Lambda):
             made = self._signature(node.args, park)
             key = ("<lambda>", node.lineno)
@@ -145,9 +146,25 @@ class ValueBuilder:
         return self._children(node)
 
     def _value_attribute(self, node: ast.Attribute) -> Node:
+        if _is_shell(node.value):
+            return NOTHING if node.attr in words.SHELL_PARTS else ("any",)
         inner = self.value(node.value)
-        stack = node.attr == "stack" and words.dotted(node.value) == "inspect"
-        return seq(inner, ("any",)) if stack or node.attr in words.UNSAFE_ATTRIBUTES else inner
+        stored = isinstance(node.ctx, ast.Store) and node.attr == "__code__"
+        if stored or node.attr == "modules" or node.attr in words.UNSAFE_ATTRIBUTES:
+            return seq(inner, ("any",))
+        return seq(inner, self._attribute(node, node.attr))
+
+    def _attribute(self, node: ast.Attribute, attr: str) -> Node | None:
+        """What is to be told of an attribute once its value can be looked up."""
+        path = words.dotted(node)
+        if path is not None and not any(path.partition(".")[0] in names for names in self._hidden):
+            return ("attr", path)
+        return ("attr", f"?.{attr}") if attr in words.LOADERS else None
+
+    def _value_subscript(self, node: ast.Subscript) -> Node:
+        if _is_modules(node.value) and _is_text(node.slice):
+            return seq(self.value(node.value.value), self.value(node.slice))  # type: ignore[attr-defined]
+        return self._children(node)
 
     def _value_namedexpr(self, node: ast.NamedExpr) -> Node:
         value = self.value(node.value)  # used at once as well: nothing is parked
@@ -169,6 +186,12 @@ class ValueBuilder:
     def _value_compare(self, node: ast.Compare) -> Node:
         if words.is_main_guard(node):
             return NOTHING
+        if len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            modules = node.comparators[0]
+            if _is_modules(modules):
+                return seq(self.value(node.left), self.value(modules.value))  # type: ignore[attr-defined]
+        if all(_is_shell(each) or isinstance(each, ast.Constant) for each in (node.left, *node.comparators)):
+            return NOTHING  # `get_ipython() is None`
         first = seq(self.value(node.left), self.value(node.comparators[0]))
         later = [
             ("opt", *self._part(node, "comparators", i, each)) for i, each in enumerate(node.comparators) if i
@@ -216,16 +239,68 @@ class ValueBuilder:
         if known is not None:
             return known
         name = words.callee(node)
+        if isinstance(node.func, ast.Name) and name == "type" and node.args and _is_shell(node.args[0]):
+            return NOTHING
+        if _is_shell(node):
+            return ("any",)
         if node.args and isinstance(node.func, ast.Name) and name in words.LOCAL_NAMES:
-            return self._rest_of_call(node)  # `vars(thing)`
-        made = seq(self._children(node), *words.library_reads(node))
+            path = words.dotted(node.args[0])
+            return seq(self._rest_of_call(node), ("attr", f"{path}.__dict__") if path else None)
+        made = seq(self._called_on(node), *self._risks(node, name), *words.library_reads(node))
         if name is not None and words.KEEPERS.search(name):
             return seq(made, ("lend", None, self._rest_of_call(node)))
         return made
 
+    def _called_on(self, node: ast.Call) -> Node:
+        """The parts of a call, where `x.modules()` and `sys.modules.get("text")` are nothing special."""
+        func = node.func
+        if isinstance(func, ast.Attribute) and func.attr == "modules":
+            return seq(self.value(func.value), self._rest_of_call(node))
+        if isinstance(func, ast.Attribute) and node.args and _is_text(node.args[0]):
+            if func.attr in ("get", "pop") and _is_modules(func.value):
+                return seq(self.value(func.value.value), self._rest_of_call(node))  # type: ignore[attr-defined]
+            if func.attr == "import_module":  # its text tells
+                return seq(self.value(func.value), self._rest_of_call(node))
+        return self._children(node)
+
+    def _risks(self, node: ast.Call, name: str | None) -> Iterable[Node | None]:
+        """Calls that take an attribute, or a module, by a text."""
+        if name == "getattr" and len(node.args) > 1:
+            if isinstance(node.args[1], ast.Constant):
+                attr = str(node.args[1].value)
+                yield ("any",) if attr == "modules" else None
+                yield self._attribute(ast.Attribute(node.args[0], attr, ast.Load()), attr)
+            else:
+                path = words.dotted(node.args[0])
+                yield ("attr", f"{path}.__getattr__") if path else None
+        elif name in ("attrgetter", "methodcaller"):
+            texts = [each.value for each in node.args if isinstance(each, ast.Constant)]
+            parts = {part for text in texts if isinstance(text, str) for part in text.split(".")}
+            risky = parts & (words.LOADERS | words.UNSAFE_NAMES | words.UNSAFE_ATTRIBUTES | {"modules"})
+            yield ("any",) if risky or (len(texts) < len(node.args) and name == "attrgetter") else None
+        elif name == "import_module":
+            fixed = node.args and _is_text(node.args[0])
+            yield None if fixed else ("any",)
+        for keyword in node.keywords:
+            plain = isinstance(keyword.value, ast.Constant) and not keyword.value.value
+            yield ("any",) if keyword.arg in words.UNSAFE_TEXTS and not plain else None
+
     def _rest_of_call(self, node: ast.Call) -> Node:
         values = [*node.args, *[each.value for each in node.keywords]]
         return seq(*[self.value(each) for each in values])
+
+
+def _is_shell(node: ast.expr) -> bool:
+    """`get_ipython()`, however it is come by."""
+    return isinstance(node, ast.Call) and words.callee(node) == "get_ipython"
+
+
+def _is_modules(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "modules"
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _chain(parts: list[Node]) -> Node | None:

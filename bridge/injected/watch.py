@@ -8,10 +8,11 @@ A first look is enough: once the cell has bound a name, its old value cannot com
 from __future__ import annotations
 
 import dis
-import functools
 import sys
 import types
 from typing import Any
+
+from .codes import remembered
 
 _TOOLS = (4, 3)  # numbers that no standard tool uses
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_FROM_DICT_OR_DEREF"})
@@ -19,7 +20,7 @@ _STORES = frozenset({"STORE_GLOBAL", "STORE_NAME"})
 _AVAILABLE = sys.version_info >= (3, 13) and hasattr(sys, "monitoring")
 
 
-@functools.lru_cache(maxsize=1024)
+@remembered
 def _names(code: types.CodeType) -> dict[int, tuple[bool, str]]:
     """By offset: (whether it is a load, name) of the instructions that load or store a name."""
     found: dict[int, tuple[bool, str]] = {}

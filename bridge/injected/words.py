@@ -20,24 +20,42 @@ def word_set(text: str) -> frozenset[str]:
 
 # Builtins that can reach every name. `vars`, `dir` and `locals` count wherever they are named.
 UNSAFE_NAMES = word_set(
-    "eval exec globals locals vars dir breakpoint execfile __import__ runfile __builtins__ builtins __loader__"
+    """eval exec compile globals locals vars dir breakpoint execfile __import__ runfile __builtins__
+    __builtin__ builtins __loader__ __spec__"""
 )
 # In a function these see its own names only.
 LOCAL_NAMES = word_set("locals vars dir")
 # Attributes that lead to frames, to the namespace, or run code given as text.
 UNSAFE_ATTRIBUTES = word_set(
-    """_getframe _current_frames currentframe getouterframes getinnerframes f_globals f_locals f_back
-    f_builtins tb_frame gi_frame cr_frame ag_frame gi_yieldfrom cr_await user_ns user_global_ns
+    """_getframe _current_frames currentframe getouterframes getinnerframes getargvalues f_globals f_locals
+    f_back f_builtins tb_frame gi_frame cr_frame ag_frame gi_yieldfrom cr_await user_ns user_global_ns
     user_module user_ns_hidden ns_table ev ex run_cell run_cell_async run_code run_line_magic
     run_cell_magic safe_execfile safe_run_module all_ns_refs get_objects get_referrers get_referents
-    __globals__ __builtins__ func_globals var_expand object_inspect object_inspect_mime find_user_code
-    globals locals exec __import__ user_expressions getclosurevars
-    run_path run_module _main_mod_cache set_trace post_mortem drop_by_id
-    run_ast_nodes _run_cell"""
+    __globals__ __builtins__ builtins func_globals var_expand object_inspect object_inspect_mime
+    find_user_code globals locals exec __import__ user_expressions getclosurevars run_path run_module
+    _main_mod_cache set_trace post_mortem drop_by_id run_ast_nodes _run_cell __subclasses__ pythonapi
+    py_object get_type_hints dump_session load_session load_module load_module_asdict dump_module
+    breakpointhook unsafe_load unsafe_load_all UnsafeLoader"""
+)
+# The same as texts, whole or between dots: `getattr(f, "__globals__")`, `attrgetter("f_back.f_globals")`;
+# and arguments by which libraries are told to go to the namespace.
+UNSAFE_TEXTS = (UNSAFE_ATTRIBUTES - word_set("ev ex exec globals locals")) | word_set(
+    "__code__ capture_locals allow_pickle eval_str show_locals"
+)
+# What is read of the shell without a look at the namespace.
+SHELL_PARTS = word_set(
+    """__class__ __module__ config display_formatter display_pub events execution_count colors register_magics
+    register_magic_function set_custom_exc set_next_input enable_gui showtraceback has_trait parent_header
+    get_parent set_parent exit_now excepthook showsyntaxerror
+    showindentationerror custom_exceptions"""
 )
 
 # Modules that run text in the main namespace or look into its frames.
-UNSAFE_MODULES = word_set("__main__ cProfile profile pdb bdb code runpy trace doctest ipdb pudb idlelib")
+UNSAFE_MODULES = word_set(
+    """__main__ builtins __builtin__ cProfile profile pdb bdb code codeop runpy trace doctest ipdb pudb idlelib
+    rlcompleter dill dill._dill dill.session dill.source dill.detect joblib.memory unittest.main unittest.loader
+    ipytest ipytest._impl IPython.core.debugger IPython.terminal.embed"""
+)
 
 # Decorators known not to call what they decorate.
 QUIET_DECORATORS = frozenset(
@@ -70,12 +88,17 @@ READERS: dict[str, tuple[str, ...]] = {
 }
 _TEXT_KEYWORDS = word_set("expr formula query sql string")
 # Calls that look up classes and functions in the main module by name.
-PICKLERS = word_set("load loads read_pickle to_pickle dump dumps Pickler Unpickler")
-DATA_MODULES = word_set("json yaml toml tomllib tomli csv orjson ujson simplejson marshal msgpack")
+PICKLERS = word_set("to_pickle dump dumps Pickler")
+# … and any name of it, if the pickle says so.
+LOADERS = word_set("load loads read_pickle Unpickler _Unpickler load_all")
+DATA_MODULES = word_set(
+    "json yaml _yaml toml tomllib tomli csv orjson ujson simplejson marshal msgpack ruamel numpy librosa h5py"
+)
 
 # Calls that keep a function to call it later, on their own account.
 KEEPERS = re.compile(
     r"register|subscribe|connect|observe|hook|signal|callback|listener|option|formatter|for_type|(?:^|_)on_\w+|interact"
+    r"|^pickle$|addHandler|addFilter|basicConfig"
     r"|call_later|call_soon|call_at|setattr|patch|settrace|setprofile|excepthook|finalize|atexit|schedule"
 )
 
@@ -101,6 +124,19 @@ def expanded(line: str) -> set[str]:
 def names_main(value: Any) -> bool:
     """A string constant that names the main module, in whatever sentence."""
     return isinstance(value, str) and "__main__" in value
+
+
+def opens_as_text(value: Any) -> bool:
+    """A constant that names the main module, or something through which it is seen."""
+    if isinstance(value, tuple):
+        return any(map(opens_as_text, value))
+    if isinstance(value, bytes):
+        return b"__main__" in value
+    if not isinstance(value, str):
+        return False
+    if "__main__" in value:
+        return True
+    return len(value) < 100 and any(part in UNSAFE_TEXTS for part in value.split("."))
 
 
 def is_main_guard(node: ast.Compare) -> bool:

@@ -239,9 +239,188 @@ PLAIN_ROWS = [
     row("def f():\n    return globals()", "", "f"),
     row("def f():\n    return globals()\nf()", EVERY, "f"),
     row("if zero:\n    eval('a')", "zero"),
-    # pickles look for classes by name; data formats do not
+    # functions that see the namespace, in plain view or by another name
+    row("__builtins__.eval('a')", EVERY),
+    row("__builtin__.vars()", EVERY),
+    row("import builtins\n{'e': builtins.eval}['e']('a')", EVERY, "builtins"),
+    row("import builtins as q\nif 1:\n    q.globals()['a']", EVERY, "q"),
+    row("if 1:\n    import builtins\n    getattr(builtins, 'ev' + 'al')('a')\n    del builtins", EVERY),
+    row("import json\njson.codecs.builtins.eval('a')", EVERY, "json"),
+    row("import json\nvars(json)['__builtins__']['eval']('a')", EVERY, "json"),
+    row("import json\njson.__dict__", EVERY, "json"),
+    row(
+        "import operator, json\noperator.attrgetter('__builtins__')(json)['eval']('a')",
+        EVERY,
+        "operator json",
+    ),
+    row("list(map(eval, ['a']))", EVERY),
+    row("import functools\nfunctools.reduce(lambda q, w: eval(w), ['a', 'a'])", EVERY, "functools"),
+    row("q = eval", EVERY, "q"),
+    row("def q(w=eval): return w('a')\nq()", EVERY, "q"),
+    row("import types\ntypes.FunctionType(compile('a', '', 'eval'), {})", EVERY, "types"),
+    row("def q(): pass\nq.__code__ = (lambda: a).__code__", EVERY, "q"),
+    row("__import__('__main__').a", EVERY),
+    row("import importlib\nimportlib.import_module('__main__').a", EVERY, "importlib"),
+    row("import importlib\nimportlib.import_module('__ma' + chr(105) + 'n__').a", EVERY, "importlib"),
+    row("import importlib\nq = importlib.import_module('json')", "", "importlib q"),
+    row("import sys\nfor q in sys.modules.values(): pass", EVERY, "sys q"),
+    row("from sys import modules\nmodules", EVERY, "modules"),
+    row("import sys\n'json' in sys.modules, sys.modules['json'], sys.modules.get('no')", "", "sys"),
+    row("def q():\n    import sys\n    return 'no' in sys.modules or sys.modules['sys']\nq()", "", "q"),
+    row("def q():\n    import sys\n    return sys.modules[chr(95)]\nq", EVERY, "q"),
+    row("import inspect as q\nq.stack()", EVERY, "q"),
+    row("from inspect import stack\nstack()", EVERY, "stack"),
+    row("def q():\n    import inspect as w\n    return w.stack()\nq()", EVERY, "q"),
+    row("import inspect\ngetattr(inspect, 'stack')()", EVERY, "inspect"),
+    row(
+        "import operator, inspect\noperator.attrgetter('f_back.f_globals')(inspect)",
+        EVERY,
+        "operator inspect",
+    ),
+    row("import gc\ngc.get_objects", EVERY, "gc"),
+    row("class Q: pass\nQ.__subclasses__()", EVERY, "Q"),
+    row("import typing\nclass Q:\n    q: 'a'\ntyping.get_type_hints(Q)", EVERY, "Q typing"),
+    row("get_ipython().complete('a')", EVERY),
+    row("q = get_ipython()", EVERY, "q"),
+    row("get_ipython().__class__.__name__, get_ipython() is None, type(get_ipython())"),
+    row("def q():\n    return get_ipython().object_find('a')\nq()", EVERY, "q"),
+    row("def q():\n    return get_ipython() is not None and get_ipython().config\nq()", "", "q"),
+    # loaders, and what runs code, find names in the main module; data formats do not
     row("import json\njson.loads('1')", "", "json"),
-    row("import pickle\npickle.loads(pickle.dumps(a))", "a", "pickle"),
+    row("def q(w):\n    import json\n    return json.loads(w)\nq('1')", "", "q"),
+    row("import pickle\npickle.dumps(a)", "a", "pickle"),
+    row("import pickle\npickle.loads(b'c__main__\\na\\n.')", EVERY, "pickle"),
+    row("import pickle\npickle.loads(pickle.dumps(a))", EVERY, "pickle"),
+    row("import pickle\nq = pickle.loads\nq(b'N.')", EVERY, "pickle q"),
+    row("from pickle import loads", "", "loads"),
+    row("from pickle import loads\nloads(b'N.')", EVERY, "loads"),
+    row("import pickle, io\npickle.Unpickler(io.BytesIO(b'N.')).load()", EVERY, "pickle io"),
+    row("import pickle\n[pickle][0].loads(b'N.')", EVERY, "pickle"),
+    row("def q(w):\n    import pickle\n    return pickle.loads(w)\nq(b'N.')", EVERY, "q"),
+    row("def q(w):\n    from pickle import loads as e\n    return e(w)\nq(b'N.')", EVERY, "q"),
+    row("import timeit\ntimeit.timeit('a', globals=globals(), number=1)", EVERY, "timeit"),
+    row("import timeit\ntimeit.timeit('pass', number=1)", EVERY, "timeit"),
+    row("import timeit\nq = timeit.default_timer()", "", "q timeit"),
+    row("import doctest\ndoctest.testmod", EVERY, "doctest"),
+    row("import runpy\nrunpy.run_path", EVERY, "runpy"),
+    row("import code\ncode.interact", EVERY, "code"),
+    row("import pdb\npdb.run('a')", EVERY, "pdb"),
+    row("import unittest\nunittest.main(argv=['q'], exit=False)", EVERY, "unittest"),
+    row("import dill\ndill.dumps(a)", EVERY, "dill"),
+    row("import joblib\njoblib.load('no such file')", EVERY, "joblib"),
+    row("import cloudpickle\ncloudpickle.loads(b'N.')", EVERY, "cloudpickle"),
+    row("import copyreg\nclass Q: pass\ncopyreg.pickle(Q, lambda q: 'a')", EVERY, "Q copyreg"),
+    row("import ctypes\nctypes.py_object", EVERY, "ctypes"),
+    row("import math\ngetattr(math, 'pi')", "", "math"),
+    row("q = {'modules': 1, 'eval': 2}; q['eval']", "", "q"),
+]
+
+# Values that hold what opens the namespace; by the time of these cells nothing but the values tells.
+HOLDERS = """x = 5; y = [1, 2]
+import functools, weakref, pickle, math, re
+d = {'g': globals}; l = [eval]; p = functools.partial(eval, 'x')
+class K:
+    e = staticmethod(eval)
+    g = globals
+    q = property(lambda self: eval)
+class Plain:
+    def m(self): return 1
+class Deep(K): pass
+k = Deep()
+o = Plain(); o.hidden = exec
+def closed():
+    e = eval
+    return lambda: e
+c = closed()
+def default(e=eval): return e('x')
+m = d.get
+s = map(eval, ['x'])
+mods = {'b': __import__('builtins')}
+main = [__import__('__main__')]
+load = [pickle.loads]
+ns = (globals(),)
+ip = {'i': get_ipython()}
+tell = get_ipython().complete
+ref = weakref.ref(k)
+dict_ = __builtins__.__dict__
+pat = re.compile('x')
+plain = Plain(); boxes = {'a': [1, (2, {3})], 'f': y.append}
+math.bridge_eval = eval"""
+HOLDER_ROWS = [
+    *[
+        row(cell, EVERY)
+        for cell in (
+            "d['g']()['x']", "p()", "l[0]('x')", "K.e('x')", "K.g()['x']", "k.e('x')", "k.q('x')", "o.hidden('y')",
+            "c()('x')", "default()", "m('g')()['x']", "next(s)", "mods['b']", "main[0].x", "load[0](b'N.')",
+            "ns[0]['x']", "ip['i'].complete('x')", "tell('x')", "ref().e('x')", "dict_['eval']('x')",
+            "math.bridge_eval('x')",
+        )
+    ],
+    row("x", "x"),
+    row("plain.m()", "plain"),
+    row("boxes['f'](3)", "boxes"),
+    row("pat.match('x')", "pat"),
+    row("y.append(1)", "y"),
+    row("math.pi", "math"),
+    row("sorted(y)", "y"),
+]  # fmt: skip
+
+# Cells as notebooks have them: none of them may be taken for one that reaches everything.
+USUAL = """import json, logging, math, os, re, sys, time
+import numpy as np
+import pandas as pd
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+rng = np.random.default_rng(1)
+df = pd.DataFrame({'n': [1, 2, 2], 't': list('abc')})
+arr = np.arange(6.0).reshape(2, 3)
+names = ['mean', 'sum']
+log = logging.getLogger('bridge-test')
+@dataclass
+class Fare:
+    unlock: float = 1.0
+    def price(self, minutes): return self.unlock + minutes
+fare = Fare()
+class Ledger:
+    def __init__(self): self.sums = {}
+    def add(self, key, amount):
+        self.sums[key] = self.sums.get(key, 0) + amount
+        return self
+    def load(self): return self
+    def eval(self): return self
+ledger = Ledger()
+def tally(frame):
+    for key, part in frame.groupby('t'):
+        yield key, len(part)
+def read(path):
+    return json.loads(path)"""
+USUAL_ROWS = [
+    row("df.groupby('n')['t'].agg(['count', 'max'])", "df"),
+    row("df[df['n'] > 1].sort_values('n').head()", "df"),
+    row("[getattr(df['n'], q)() for q in names]", "df names"),
+    row("getattr(np, names[0])(arr)", "arr names np"),
+    row("df['p'] = [fare.price(q) for q in df['n']]", "df fare"),
+    row("ledger.load().eval()", "ledger"),
+    row("np.stack([arr, arr]); np.trace(arr)", "arr np"),
+    row("rng.choice(arr.ravel(), 2)", "arr rng"),
+    row("for q, w in tally(df):\n    print(q)", "df tally", "q w"),
+    row("read('[1]')", "json read"),
+    row(
+        "with open(os.devnull) as fh:\n    try:\n        json.load(fh)\n    except ValueError:\n        pass",
+        "json os",
+        "fh",
+    ),
+    row("re.compile('a').match('b')", "re"),
+    row("import pickle\npickle.dumps(df)", "Fare Ledger df read tally", "pickle", "", "json"),
+    row("log.info('x %s', arr)", "arr log"),
+    row("Counter(df['t']).most_common(1), defaultdict(list)", "Counter defaultdict df"),
+    row("Path('.') / 'x', sys.version, time.time(), math.pi", "Path math sys time"),
+    row("'google.colab' in sys.modules", "sys"),
+    row("df.merge(df, on='n').pivot_table(index='n', values='t_x', aggfunc='count')", "df"),
+    row("df.style, df.plot", "df"),
+    row("np.load", "np"),
+    row("print(arr.dtype, file=sys.stderr)", "arr sys"),
 ]
 
 FUNCTIONS = """a = 1; b = 2; c = 3; xs = [1, 2]; zero = 0

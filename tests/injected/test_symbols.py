@@ -6,6 +6,7 @@ import __future__
 import atexit
 import builtins
 import contextlib
+import copyreg
 import gc
 import inspect
 import io
@@ -130,6 +131,18 @@ def test_names_in_texts_that_libraries_read(bench: Bench, row: cases.Row) -> Non
     check(bench, cases.FRAMES, row)
 
 
+@pytest.mark.parametrize("row", cases.HOLDER_ROWS, ids=lambda row: row[0])
+def test_values_that_open_the_namespace(bench: Bench, row: cases.Row) -> None:
+    check(bench, cases.HOLDERS, row)
+    del bench.shell.user_ns["math"].bridge_eval
+
+
+@pytest.mark.parametrize("row", cases.USUAL_ROWS, ids=lambda row: row[0])
+def test_usual_cells_stay_certain(bench: Bench, row: cases.Row) -> None:
+    pytest.importorskip("pandas")
+    check(bench, cases.USUAL, row)
+
+
 def test_without_the_hook_nothing_is_missed(shell: Any) -> None:
     bench = Bench(shell, hook=False)
     for row in cases.PLAIN_ROWS:
@@ -227,6 +240,84 @@ def test_large_containers_do_not_end_certainty(bench: Bench) -> None:
     found = bench.run("len(big)")
     assert found.certain
     assert {"big"} <= set(found.accessed) <= {"a", "big"}
+
+
+def test_the_lists_are_those_of_a_kernel_that_restored_the_state(bench: Bench) -> None:
+    pytest.importorskip("numpy")
+    cells = [
+        "import numpy as np\nx = 1; q = 3\ndef f(): return x\nclass K:\n    def m(self): return f()",
+        "%who",  # uncertain: what it made is not known at once
+        "def gone(): return q\nks = [K() for _ in range(20000)]; del gone",
+        "d = {i: [i] for i in range(30000)}; hid = np.array([None] * 1000000, dtype=object)",
+        "e = [globals]; exec('late = lambda: q')\ndel late",
+    ]
+    for cell in cells:
+        bench.run(cell)
+    asked = ["ks[0].m()", "len(d)", "hid[0]", "e", "f()"]
+    made = [bench.run(cell).accessed for cell in asked]
+    values = {name: bench.shell.user_ns[name] for name in bench.names()}
+    bench.new()
+    bench.shell.user_ns.update(values)
+    for function in (values["f"], values["K"].m):
+        bench.tracker.learn(function.__code__)
+    bench.tracker.restored()
+    assert [bench.run(cell).accessed for cell in asked] == made
+    assert made[1] == ["d"]
+    assert made[0] == ["f", "ks", "x"]
+    assert set(made[2]) == {"f", "hid", "x"}
+    assert made[3] == sorted(values)
+
+
+def test_restored_values_that_open_the_namespace(bench: Bench) -> None:
+    bench.shell.user_ns.update({"x": 1, "d": {"g": globals}, "n": [1, 2]})
+    bench.tracker.restored()
+    assert bench.run("d['g']()['x']").accessed == ["d", "n", "x"]
+    assert bench.run("n[0]").accessed == ["n"]
+
+
+def test_a_pickled_object_can_be_the_name_of_a_global(bench: Bench) -> None:
+    bench.run("a = 1; b = 2\nclass Q: pass\nclass S:\n    def __reduce__(self): return 'b'\nq = Q(); s = S()")
+    bench.run("import copyreg, pickle\ncopyreg.pickle(Q, lambda q: 'a')")
+    try:
+        found = bench.run("try:\n    pickle.dumps(q)\nexcept pickle.PicklingError: pass")
+        assert "a" in found.accessed
+    finally:
+        del copyreg.dispatch_table[bench.shell.user_ns["Q"]]
+    found = bench.run("try:\n    pickle.dumps(s)\nexcept pickle.PicklingError: pass")
+    assert found.certain
+    assert "b" in found.accessed
+
+
+def test_code_of_functions_that_are_gone_is_not_kept(bench: Bench) -> None:
+    bench.run("def f(): return 1\nimport weakref\nr = weakref.ref(f.__code__)\nf()")
+    bench.run("del f")
+    gc.collect()
+    assert bench.shell.user_ns["r"]() is None
+
+
+@pytest.mark.parametrize(
+    ("setup", "cell"),
+    [
+        ("box = []\nbox.append(f)\ntake = box.pop", "take()()"),
+        ("class Q:\n    def m(self): return a\nq = Q()\nimport weakref\nr = weakref.ref(q)", "r().m()"),
+        ("import asyncio\nq = asyncio.Queue()\nq.put_nowait(f)", "q.get_nowait()()"),
+        ("import queue\nq = queue.SimpleQueue()\nq.put(f)", "q.get()()"),
+        ("import contextvars\nv = contextvars.ContextVar('v')\nv.set(f)", "v.get()()"),
+        ("import math\nmath.bridge_f = f", "math.bridge_f()"),
+        (
+            "import logging\nclass H(logging.Handler):\n    def emit(self, record): f()\n"
+            "log = logging.getLogger('bridge-test-handler')\nlog.addHandler(H())",
+            "log.error('x')",
+        ),
+        ("import types\nq = types.SimpleNamespace(w=(f,))", "q.w[0]()"),
+        ("from functools import lru_cache\n@lru_cache\ndef q(): return f()", "q()"),
+    ],
+)
+def test_functions_in_odd_places_are_found(bench: Bench, setup: str, cell: str) -> None:
+    bench.run("a = 1\ndef f(): return a")
+    bench.run(setup)
+    bench.tracker._lent.clear()  # the value alone must tell
+    assert "a" in bench.run(cell).accessed
 
 
 def test_nothing_of_ours_is_seen_by_the_cell(bench: Bench) -> None:
