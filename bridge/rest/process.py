@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from bridge.errors import BridgeError
@@ -29,6 +29,8 @@ ENGINE_END = 4.0
 SERVER_END = 0.6
 PROCESS_END = 4.9
 """Seconds that the engine, the HTTP server and the whole process have to end after a signal."""
+SIGNAL_LOOK = 0.2
+"""Seconds between looks for a signal that did not wake the main thread."""
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +80,7 @@ def serve(options: Options, app: Callable[..., Any] | None = None, holder: SiteH
     holder.put(site)
     server.start()
     _announce(options, host, port, kernel)
-    reason = inbox.get()
+    reason = _first(inbox)
     log.info("ending: %s", reason)
     site.closing.set()
     return _end(kernel, server)
@@ -92,6 +94,17 @@ def open_engine(options: Options) -> Kernel:
     kernel = Kernel(options.settings)
     start_logging(kernel.home.logs_path, options.settings.verbose)
     return kernel
+
+
+def _first(inbox: SimpleQueue[str]) -> str:
+    """The first message. Waits in short turns: handlers run in the main thread alone, and a signal that the system
+    gave to another thread does not wake it.
+    """
+    while True:  # ends by a signal, or when the HTTP server ends
+        try:
+            return inbox.get(timeout=SIGNAL_LOOK)
+        except Empty:
+            continue
 
 
 def _on_signals(inbox: SimpleQueue[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import socket
@@ -159,3 +160,16 @@ def test_a_starter_that_closes_its_pipes_does_no_harm(tmp_path: Path) -> None:
     finally:
         process.terminate()
         assert process.wait(10) == 0
+
+
+@pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "tgkill"), reason="this C library cannot signal one thread"
+)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_signal_that_another_thread_gets_ends_the_server_too(make_server: Make, form: str) -> None:
+    server = make_server(form=form, pool_size=1)
+    threads = [int(name) for name in os.listdir(f"/proc/{server.pid}/task")]
+    other = max(thread for thread in threads if thread != server.pid)
+    assert ctypes.CDLL(None).tgkill(server.pid, other, signal.SIGTERM) == 0
+    assert server.wait() == 0
+    server.check_gone()
