@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,3 +93,27 @@ def test_an_idle_server_ends_at_once_and_a_busy_one_too(
         error = execution.exception(30)
         assert error is not None or execution.result()["error"]["ename"] == "ServerShutdown"
     assert server.stderr == ""
+
+
+def test_a_server_that_stands_still_loses_no_output(
+    make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    server = make_server(pool_size=1)
+    begun, go, written = Flag(tmp_path), Flag(tmp_path), Flag(tmp_path)
+    code = (
+        f"import sys\n{begun.raising}\n{go.waiting}\n"
+        "for _ in range(20_000): sys.stdout.write('0' * 100); sys.stdout.flush()\n"
+        f"{written.raising}\nprint('END')"
+    )
+    running = background(server.client.execute, code)
+    begun.wait()
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        go.raise_()
+        written.wait(120)
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    reply = running.result(60)
+    text = text_of(reply)
+    assert reply["error"] is None
+    assert (len(text), text[-4:]) == (2_000_004, "END\n")

@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from . import display, frozen, inspection, saver, threads
+from . import display, frozen, inspection, saver, streams, threads
 from .blobs import Folder
 from .environment import ROOT as ENVIRONMENT
 from .environment import Environment
@@ -87,6 +87,7 @@ class Helper:
 
         shell.showtraceback = showtraceback
         self.tracker.install()
+        streams.drop_nothing(self.kernel)
         self.streams.install(ordered=options.get("door") == "rest")
         display.safe_packing(self.kernel.session)
         if options.get("door") != "rest":

@@ -1,4 +1,4 @@
-"""The kernel's output streams: late output goes to the cell that started its thread, and the two keep their order."""
+"""The kernel's output: none is dropped, both streams keep their order, late output is its own cell's."""
 
 from __future__ import annotations
 
@@ -7,6 +7,18 @@ import threading
 from typing import Any
 
 from .threads import Leftovers
+
+
+def drop_nothing(kernel: Any) -> None:
+    """Let the kernel's iopub socket hold whatever its reader has not taken yet.
+
+    A PUB socket drops what is beyond 1,000 messages, without an error: output, and the status that ends a cell. zmq
+    applies a new limit to connections that exist (ZMQ_SNDHWM, since libzmq 4.2); the socket is the IO thread's alone.
+    """
+    import zmq
+
+    thread = kernel.iopub_thread
+    thread.schedule(lambda: thread.socket.setsockopt(zmq.SNDHWM, 0))
 
 
 class Streams:
