@@ -1,0 +1,234 @@
+"""What libraries keep beside the variables: NumPy's generator, the options of pandas and matplotlib, IPython's own.
+
+An item counts once the user's code has loaded its library; nothing here imports one.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from typing import Any
+
+from .items import MISSING, Item, Simple
+
+
+def _module(name: str) -> Any:
+    return sys.modules[name]
+
+
+def _decimal_get() -> Any:
+    context = _module("decimal").getcontext()
+    return context.copy()
+
+
+def _decimal_key() -> Any:
+    context = _module("decimal").getcontext()
+    return repr(context)
+
+
+class _Decimal(Simple):
+    """The decimal context of the main thread."""
+
+    def probe(self) -> Any:
+        return _decimal_key()
+
+
+class _NumpyRandom(Item):
+    """NumPy's global generator."""
+
+    library = "numpy.random.mtrand"
+
+    def __init__(self) -> None:
+        super().__init__("numpy.random")
+
+    def get(self) -> Any:
+        state = _module(self.library)._rand.get_state()
+        return (state[0], state[1].tobytes(), *state[2:])
+
+    def put(self, value: Any) -> None:
+        numpy = _module("numpy")
+        words = numpy.frombuffer(value[1], dtype=numpy.uint32)
+        _module(self.library)._rand.set_state((value[0], words, *value[2:]))
+
+
+class _RcParams(Item):
+    """matplotlib's rcParams, as differences from those it was loaded with."""
+
+    library = "matplotlib"
+
+    def __init__(self) -> None:
+        super().__init__("matplotlib")
+
+    def _now(self) -> dict[str, Any]:
+        # dict's own methods: the class resolves a backend when one is asked for.
+        return dict(dict.items(_module("matplotlib").rcParams))
+
+    def get(self) -> dict[str, Any]:
+        start = dict(dict.items(getattr(_module("matplotlib"), "rcParamsOrig", {})))
+        return {
+            key: value for key, value in self._now().items() if key != "backend" and start.get(key) != value
+        }
+
+    def probe(self) -> Any:
+        return self._now()
+
+    def put(self, value: dict[str, Any]) -> None:
+        module = _module("matplotlib")
+        if not hasattr(module, "rcParamsOrig"):
+            return
+        wanted = {**dict(dict.items(module.rcParamsOrig)), **value}
+        for key, entry in wanted.items():
+            if key != "backend" and dict.__getitem__(module.rcParams, key) != entry:
+                dict.__setitem__(module.rcParams, key, entry)
+
+
+class PandasOptions(Item):
+    """pandas' options, as differences from those it was loaded with (the display defaults of ours included)."""
+
+    library = "pandas._config.config"
+
+    def __init__(self) -> None:
+        super().__init__("pandas")
+
+    def _now(self) -> dict[str, Any]:
+        flat: dict[str, Any] = {}
+
+        def walk(prefix: str, tree: dict[str, Any]) -> None:
+            for key, value in tree.items():
+                if isinstance(value, dict):
+                    walk(f"{prefix}{key}.", value)
+                else:
+                    flat[prefix + key] = value
+
+        walk("", _module("pandas._config.config")._global_config)
+        return flat
+
+    def get(self) -> dict[str, Any]:
+        now = self._now()
+        if self.baseline is MISSING:
+            return {}
+        return {key: value for key, value in now.items() if self.baseline.get(key, MISSING) != value}
+
+    def probe(self) -> Any:
+        return self._now()
+
+    def put(self, value: dict[str, Any]) -> None:
+        if "pandas" not in sys.modules or self.baseline is MISSING:
+            return
+        now = self._now()
+        for key, entry in {**self.baseline, **value}.items():
+            if key in now and now[key] != entry:
+                sys.modules["pandas"].set_option(key, entry)
+
+
+def _numpy_print(value: Any) -> None:
+    _module("numpy").set_printoptions(**value)
+
+
+def _numpy_errors(value: Any) -> None:
+    _module("numpy").seterr(**value)
+
+
+def _torch_get() -> Any:
+    return _module("torch").get_rng_state().numpy().tobytes()
+
+
+def _torch_put(value: bytes) -> None:
+    torch = _module("torch")
+    torch.set_rng_state(torch.frombuffer(bytearray(value), dtype=torch.uint8))
+
+
+class _Formatter(Item):
+    """How IPython writes values as text: `%precision`, `%pprint` and the like."""
+
+    _SETTINGS = (
+        "float_precision",
+        "float_format",
+        "pprint",
+        "max_width",
+        "max_seq_length",
+        "newline",
+        "verbose",
+    )
+
+    def __init__(self, shell: Any) -> None:
+        super().__init__("ipython.formatter")
+        self._formatter = shell.display_formatter.formatters["text/plain"]
+
+    def get(self) -> dict[str, Any]:
+        return {name: getattr(self._formatter, name) for name in self._SETTINGS}
+
+    def put(self, value: dict[str, Any]) -> None:
+        for name in self._SETTINGS:
+            if name in value and getattr(self._formatter, name) != value[name]:
+                setattr(self._formatter, name, value[name])
+
+
+class _Printers(Item):
+    """The display functions that cells registered for types, by MIME type."""
+
+    def __init__(self, shell: Any) -> None:
+        super().__init__("ipython.printers")
+        self._shell = shell
+        self._formatters = shell.display_formatter.formatters
+
+    def get(self) -> dict[str, list[tuple[Any, Any]]]:
+        scope = self._shell.user_ns
+        found = {}
+        for mime, formatter in self._formatters.items():
+            own = [
+                (kind, printer)
+                # Not `type_printers`: what its default holds depends on when it is first asked for.
+                for kind, printer in formatter._trait_values.get("type_printers", {}).items()
+                if getattr(printer, "__globals__", None) is scope
+            ]
+            if own:
+                found[mime] = own
+        return found
+
+    def put(self, value: dict[str, list[tuple[Any, Any]]]) -> None:
+        for mime, own in self.get().items():
+            for kind, _ in own:
+                self._formatters[mime].type_printers.pop(kind, None)
+        for mime, own in value.items():
+            self._formatters[mime].type_printers.update(own)
+
+
+class _Inline(Item):
+    """The settings of the inline backend: `%config InlineBackend.figure_formats = ['svg']`."""
+
+    library = "matplotlib_inline.backend_inline"
+    _SETTINGS = ("figure_formats", "print_figure_kwargs", "rc", "close_figures")
+
+    def __init__(self) -> None:
+        super().__init__("inline")
+
+    def _config(self) -> Any:
+        return _module("matplotlib_inline.config").InlineBackend.instance()
+
+    def get(self) -> dict[str, Any]:
+        config = self._config()
+        return {name: copy.copy(getattr(config, name)) for name in self._SETTINGS}
+
+    def put(self, value: dict[str, Any]) -> None:
+        config = self._config()
+        for name, setting in value.items():
+            if getattr(config, name) != setting:
+                setattr(config, name, setting)
+
+
+def items(shell: Any) -> list[Item]:
+    """An item for each thing but pandas' options."""
+    return [
+        _NumpyRandom(),
+        Simple("torch.random", _torch_get, _torch_put, library="torch"),
+        _Formatter(shell),
+        _Printers(shell),
+        Simple("numpy.print", lambda: _module("numpy").get_printoptions(), _numpy_print, library="numpy"),
+        Simple("numpy.errors", lambda: _module("numpy").geterr(), _numpy_errors, library="numpy"),
+        _RcParams(),
+        _Inline(),
+        _Decimal(
+            "decimal", _decimal_get, lambda value: _module("decimal").setcontext(value), library="decimal"
+        ),
+    ]

@@ -1,0 +1,60 @@
+"""The loggers of the standard library, as far as cells changed them."""
+
+from __future__ import annotations
+
+import io
+import logging
+from typing import Any
+
+from .items import Item
+
+
+def _keeps_records(handler: logging.Handler) -> bool:
+    """Whether a log message may change what this handler holds in memory."""
+    stream = getattr(handler, "stream", None)
+    own = type(handler).__module__ == "__main__" or hasattr(handler, "buffer")
+    return own or isinstance(stream, (io.StringIO, io.BytesIO)) or type(stream).__module__ == "__main__"
+
+
+_FRESH: tuple[Any, ...] = (logging.NOTSET, True, False, [])
+
+
+class Logging(Item):
+    """Level, handlers, propagation and disabling of the loggers that differ from those of a kernel just started."""
+
+    def __init__(self) -> None:
+        super().__init__("logging")
+        self._start = {name: self._of(logger) for name, logger in self._loggers().items()}
+
+    @staticmethod
+    def _loggers() -> dict[str, logging.Logger]:
+        found = {
+            name: logger
+            for name, logger in list(logging.root.manager.loggerDict.items())
+            if isinstance(logger, logging.Logger)
+        }
+        found[""] = logging.root
+        return found
+
+    @staticmethod
+    def _of(logger: logging.Logger) -> tuple[Any, ...]:
+        return logger.level, logger.propagate, logger.disabled, list(logger.handlers)
+
+    def probe(self) -> Any:
+        value = self.get()
+        # A handler that keeps records is changed by every message, and by no cell that names it.
+        keeps = any(_keeps_records(handler) for *_, handlers in value.values() for handler in handlers)
+        return object() if keeps else value
+
+    def get(self) -> dict[str, tuple[Any, ...]]:
+        now = {name: self._of(logger) for name, logger in self._loggers().items()}
+        return {name: value for name, value in now.items() if value != self._start.get(name, _FRESH)}
+
+    def put(self, value: dict[str, tuple[Any, ...]]) -> None:
+        for name in self._loggers().keys() | value.keys():
+            logger = logging.getLogger(name) if name else logging.root
+            level, propagate, disabled, handlers = value.get(name) or self._start.get(name, _FRESH)
+            if self._of(logger) != (level, propagate, disabled, handlers):
+                logger.setLevel(level)
+                logger.propagate, logger.disabled = propagate, disabled
+                logger.handlers[:] = handlers
