@@ -24,6 +24,7 @@ from tests.bare import DISPLAY_OPTIONS, bare_kernel
 from tests.cases import restoring
 from tests.programs import Program
 from tests.programs.definitions import CLASSES, FUNCTIONS, SHARING
+from tests.programs.stubborn import STUBBORN
 from tests.programs.surroundings import HISTORY, LIBRARIES, PROCESS
 from tests.support import Client, Server
 
@@ -36,7 +37,7 @@ CASES = Program(
     tuple(cell for case in INSTALLED for cell in (*case.setup, case.check)),
     files=True,  # fresh kernels: `tests/cases/test_restoring.py` has them
 )
-PROGRAMS = (PROCESS, LIBRARIES, HISTORY, CLASSES, FUNCTIONS, SHARING, CASES)
+PROGRAMS = (PROCESS, LIBRARIES, HISTORY, CLASSES, FUNCTIONS, SHARING, STUBBORN, CASES)
 
 OTHER_LINE = """
 import decimal, logging, os, random, sys, textwrap, warnings

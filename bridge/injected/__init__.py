@@ -13,6 +13,10 @@ under the private name `_bridge_kernel` (see `bridge.engine.helper`). Roles, in 
 - `saver`        groups names that share objects into units and serialises them
 - `reducers`     how the pickler takes what is special: functions, classes, modules, arrays, live things
 - `oddities`     reducers for what pickle takes wrongly: views, iterators, exceptions, classes of some libraries
+- `containers`   reducers for the notebook's own kinds of list, dict, set and deque
+- `tracebacks`   where an exception came through
+- `picklers`     the picklers with these reducers, and the bounded file they write to
+- `stamps`       whether a value can have changed
 - `tensors`      PyTorch's tensors and storages
 - `sharing`      whether an object that two units hold makes them one
 - `trial`        whether a library's object comes back from its pickle at all
@@ -21,6 +25,10 @@ under the private name `_bridge_kernel` (see `bridge.engine.helper`). Roles, in 
 - `blobs`        chunks of bytes in the home's folder, addressed by content
 - `loader`       puts units back into a namespace
 - `environment`  what a cell may change beside its variables
+- `items`        one such thing: what each can do
+- `modules`      the modules that cells imported or made
+- `loggers`      the standard library's loggers
+- `libraries`    what NumPy, pandas, matplotlib, PyTorch and IPython keep
 - `patches`      attributes of modules that a cell sets
 - `live`         values that cannot be saved
 - `threads`      what keeps running after its cell

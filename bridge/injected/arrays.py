@@ -141,14 +141,45 @@ def view_of(
     numpy = sys.modules["numpy"]
     if dtype.hasobject:
         flat = base.reshape(-1, order="A")
-        start = flat[offset // base.itemsize :] if dtype == base.dtype else flat.view(dtype)
-        made = numpy.lib.stride_tricks.as_strided(start, shape, strides)
+        wholes = (base, flat) if dtype == base.dtype else ()
+        made = next(
+            (view for whole in wholes if (view := _sliced(whole, offset, shape, strides)) is not None), None
+        )
+        if made is None:
+            start = flat[offset // base.itemsize :] if dtype == base.dtype else flat.view(dtype)
+            made = numpy.lib.stride_tricks.as_strided(start, shape, strides)
     else:
         # A read-only base lends its memory only to a read-only array.
         made = numpy.ndarray(shape, dtype, buffer=base, offset=offset, strides=strides)
     if not writeable and made.flags.writeable:
         made.flags.writeable = False
     return made
+
+
+def _sliced(base: Any, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+    """That view as a slicing of its base, which it then knows as its `base`; None where it is no plain one."""
+    axes = sorted(range(base.ndim), key=lambda axis: -base.strides[axis])
+    index: list[Any] = [0] * base.ndim
+    for axis in axes:
+        index[axis], offset = divmod(offset, base.strides[axis]) if base.strides[axis] else (0, offset)
+    order: list[int] = []
+    for length, stride in zip(shape, strides, strict=True):
+        for axis in axes:
+            step, rest = divmod(stride, base.strides[axis]) if base.strides[axis] else (0, 1)
+            if axis in order or rest or not step:
+                continue
+            start, last = index[axis], index[axis] + (length - 1) * step
+            if length and 0 <= last < base.shape[axis]:
+                stop = last + (1 if step > 0 else -1)
+                index[axis] = slice(start, stop if stop >= 0 else None, step)
+                order.append(axis)
+                break
+        else:
+            return None
+    index.append(...)
+    made = base[tuple(index)]
+    made = made.transpose([sorted(order).index(axis) for axis in order])
+    return made if made.shape == shape and made.strides == strides else None
 
 
 def raw(array: Any) -> memoryview:

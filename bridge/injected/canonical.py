@@ -44,7 +44,8 @@ class _Content:
         if isinstance(obj, (type, types.FunctionType)):
             return "by content", [self._definition(obj)]
         if isinstance(obj, types.ModuleType):
-            return "module", [obj.__name__]
+            content = _stable(vars(obj)) if reducers.is_handmade(obj) else None
+            return "module", [obj.__name__, content]
         if isinstance(obj, (types.BuiltinFunctionType, types.MethodDescriptorType)):
             return "builtin", [getattr(obj, "__module__", None), obj.__qualname__]
         if isinstance(obj, types.CodeType):

@@ -164,6 +164,8 @@ class Loader:
             made = rebuild.cell()
         elif kind == "variable":
             made = rebuild.typevar(*parts)
+        elif kind == "module":
+            made = rebuild.dynamic_module(*parts)
         else:
             made = rebuild.function(*parts)
         self._made[key] = made
@@ -182,6 +184,8 @@ class Loader:
         target = self._skeleton(key)
         if isinstance(target, type):
             classes.fill(target, content)
+        elif isinstance(target, types.ModuleType):
+            rebuild.set_dict(target, content)
         elif type(content) is tuple:
             rebuild.set_cell(target, content)
         else:

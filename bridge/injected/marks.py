@@ -31,6 +31,13 @@ _SIZED: frozenset[type] = frozenset(
 )  # fmt: skip
 
 
+_BRANCHING = tuple(
+    kind
+    for name in ("If", "Try", "TryStar", "ExceptHandler", "Match", "match_case")
+    if (kind := getattr(ast, name, None)) is not None
+)
+
+
 class Marks(dict[int, bool | None]):
     """Markers met so far. A loop's value is True: it turned; False: it did not; None: it may have."""
 
@@ -119,7 +126,7 @@ class Edits:
         try:
             undo.extend(job() for job in self._jobs)
             if not isinstance(tree, ast.Expression):
-                body = [*tree.body, _store(self.done, tree.body[-1])]
+                body = [*tree.body, _store(self.done, _last_of(tree.body[-1]))]
                 tree = type(tree)(**{**dict(ast.iter_fields(tree)), "body": body})
             code = compile_tree(tree)
         finally:
@@ -132,6 +139,16 @@ class Edits:
         return code.replace(co_consts=tuple(constants))
 
     done = 1  # below _FIRST is safe for a stored marker: a store is never folded
+
+
+def _last_of(statement: ast.stmt) -> ast.stmt:
+    """The statement that likely runs last in this one: its frame ends with that line, which tracebacks may show."""
+    inner: Any = statement
+    while isinstance(inner, _BRANCHING):  # loops and `with` end at their own first line
+        parts = [getattr(inner, name, None) for name in ("finalbody", "handlers", "cases", "orelse", "body")]
+        inner = next(part for part in parts if part)[-1]
+    last: ast.stmt = inner
+    return last
 
 
 def _constant(value: Any, at: ast.AST) -> ast.expr:

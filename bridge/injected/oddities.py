@@ -68,15 +68,13 @@ def _reduce_exception(saving: Saving, obj: BaseException) -> Any:
 
 
 def _reduce_raised(failing: bool, saving: Saving, obj: BaseException) -> Any:
-    """An exception with its cause and context, which pickle drops; its traceback is dropped with a report."""
+    """An exception with its cause, context and traceback, which pickle drops."""
     reduced: Any = _reduce_exception(saving, obj) if failing else obj.__reduce_ex__(5)
-    if obj.__traceback__ is not None:
-        saving.note(f"the traceback of its {type(obj).__name__} is not kept")
-    chain = (obj.__cause__, obj.__context__, obj.__suppress_context__)
-    if chain == (None, None, False) or not isinstance(reduced, tuple):
+    chain = (obj.__cause__, obj.__context__, obj.__suppress_context__, obj.__traceback__)
+    if chain == (None, None, False, None) or not isinstance(reduced, tuple):
         return reduced
     state = reduced[2] if len(reduced) > 2 else None
-    return reduced[0], reduced[1], (state, *chain), None, None, rebuild.set_raised
+    return reduced[0], reduced[1], (state, *chain), None, None, rebuild.set_thrown
 
 
 def _is_evasive(kind: type) -> bool:

@@ -70,6 +70,11 @@ def module_globals(name: str) -> dict[str, Any]:
     return vars(module(name))
 
 
+def globals_of(module: types.ModuleType) -> dict[str, Any]:
+    """The globals of a module that the notebook made."""
+    return vars(module)
+
+
 _BLANK = (lambda: None).__code__
 
 
@@ -251,6 +256,50 @@ def set_raised(target: BaseException, state: tuple[Any, Any, Any, bool]) -> None
     if attributes is not None:
         target.__setstate__(attributes)
     target.__cause__, target.__context__, target.__suppress_context__ = cause, context, suppress
+
+
+def container(kind: type, native: Any, argument: Any) -> Any:
+    """An empty object of the notebook's own kind of container, made past its class's own code; its content follows."""
+    made = native.__new__(kind)
+    if native.__name__ == "deque":
+        native.__init__(made, (), argument)
+    elif native.__name__ == "defaultdict":
+        native.__init__(made, argument)
+    else:
+        native.__init__(made)
+    return made
+
+
+def set_container(target: Any, state: tuple[Any, dict[str, Any], list[Any]]) -> None:
+    """Give such a container its attributes, slots and content, past any code of its class."""
+    attributes, slots, held = state
+    set_state(target, (attributes, slots))
+    native: Any = next(base for base in type(target).__mro__ if not base.__flags__ & (1 << 9))
+    if issubclass(native, dict):
+        for key, value in held:
+            native.__setitem__(target, key, value)
+    elif native is set:
+        native.update(target, held)
+    else:
+        native.extend(target, held)
+
+
+def traceback(
+    version: bytes, codes: list[bytes], scopes: list[Any], entries: list[tuple[int, int, int, int]]
+) -> types.TracebackType | None:
+    """A traceback with frames in which nothing has run; None in a Python whose code is another (`version`)."""
+    import importlib.util
+
+    from . import tracebacks
+
+    return tracebacks.load(codes, scopes, entries) if version == importlib.util.MAGIC_NUMBER else None
+
+
+def set_thrown(target: BaseException, state: tuple[Any, Any, Any, bool, Any]) -> None:
+    """Give an exception its attributes, cause, context and traceback."""
+    *raised, came_through = state
+    set_raised(target, (raised[0], raised[1], raised[2], raised[3]))
+    target.__traceback__ = came_through
 
 
 def set_state(target: Any, state: Any) -> None:

@@ -86,12 +86,25 @@ def by_reference(obj: Any) -> bool:
         return False
     try:
         found: Any = sys.modules[module_name]
+        if is_handmade(found):
+            return False
         name: str = getattr(obj, "__qualname__", None) or obj.__name__
         for part in name.split("."):
             found = getattr(found, part)
     except (KeyError, AttributeError):
         return False
     return found is obj
+
+
+def is_handmade(module: Any) -> bool:
+    """Whether a module was made by the notebook: no import brings it, or the package that it claims to be in, back."""
+    if not isinstance(module, types.ModuleType):
+        return False
+    package = sys.modules.get(module.__name__.partition(".")[0], module)
+    parts = (module, package)
+    return not any(
+        getattr(part, name, None) for part in parts for name in ("__spec__", "__file__", "__path__")
+    )
 
 
 def is_builtin(obj: Any) -> bool:
@@ -125,6 +138,11 @@ def _choose(kind: type) -> Reducer | None:
     if singletons(kind):
         return _reduce_singleton
     return None
+
+
+def enter(kind: type, reducer: Reducer) -> None:
+    """Take instances of exactly this type with that reducer, which another module has."""
+    _TABLE[kind] = reducer
 
 
 def _has_own_reduce(kind: type) -> bool:
@@ -241,14 +259,22 @@ _scopes: dict[str, Scope] = {}
 
 def globals_of(saving: Saving, function: types.FunctionType) -> Any:
     """What stands for a function's globals: the namespace, a module's, or (made by `exec`) the dict itself."""
-    scope = function.__globals__
+    return scope_of(saving, function.__globals__)
+
+
+def scope_of(saving: Saving, scope: dict[str, Any]) -> Any:
+    """`globals_of` for the dict itself."""
     if scope is saving.scope:
         return _NAMESPACE
     module_name = scope.get("__name__")
     module = sys.modules.get(module_name) if isinstance(module_name, str) else None
-    if module is not None and vars(module) is scope and isinstance(module_name, str):
-        return _scopes.setdefault(module_name, Scope(rebuild.module_globals, (module_name,)))
-    return scope
+    if (module is None or vars(module) is not scope) and "__loader__" in scope:  # else no module has it
+        module = next((each for each in gc.get_referrers(scope) if isinstance(each, types.ModuleType)), None)
+    if module is None or vars(module) is not scope:
+        return scope
+    if is_handmade(module):
+        return Scope(rebuild.globals_of, (module,))
+    return _scopes.setdefault(module.__name__, Scope(rebuild.module_globals, (module.__name__,)))
 
 
 def _reduce_scope(saving: Saving, obj: Scope) -> Reduced:
@@ -296,11 +322,8 @@ def cell_content(cell: types.CellType) -> tuple[Any, ...]:
 
 
 def _reduce_module(saving: Saving, obj: types.ModuleType) -> Reduced:
-    name = obj.__name__
-    if sys.modules.get(name) is obj:
-        return rebuild.module, (name,)
-    state = {key: value for key, value in vars(obj).items() if key != "__builtins__"}
-    return rebuild.dynamic_module, (name,), state, None, None, rebuild.set_dict
+    key = saving.node_of(obj)
+    return (rebuild.module, (obj.__name__,)) if key is None else (rebuild.node, (key,))
 
 
 def _reduce_method(saving: Saving, obj: types.MethodType) -> Reduced:
@@ -475,7 +498,6 @@ _REFUSED: dict[type, str] = {
     types.CoroutineType: "it is a coroutine",
     types.AsyncGeneratorType: "it is an asynchronous generator",
     types.FrameType: "it is a running frame",
-    types.TracebackType: "it is a traceback",
 }
 
 _TABLE: dict[type, Reducer | None] = {

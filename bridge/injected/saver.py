@@ -12,15 +12,25 @@ reads, and a unit none of whose names was reached is as it was.
 from __future__ import annotations
 
 import base64
-import importlib.util
 import io
 import pickle
 import types
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import arrays, blobs, classes, failures, rebuild, reducers, tensors, trial  # noqa: F401  (tensors enters itself)
+from . import (  # noqa: F401  (reducers)
+    arrays,
+    blobs,
+    classes,
+    containers,
+    failures,
+    picklers,
+    rebuild,
+    reducers,
+    tensors,
+    tracebacks,
+    trial,
+)
 from .sharing import ATOMS, Sharing, is_canonical, is_common
 
 INLINE = 32 * 1024  # bytes; a longer pickle goes to the blob folder
@@ -149,7 +159,8 @@ class Saver:
         key = self.ledger.node_key(obj)
         if key is None:
             kinds = (type, *reducers.VARIABLES)
-            if not isinstance(obj, kinds) or reducers.by_reference(obj) or reducers.is_builtin(obj):
+            own = isinstance(obj, kinds) and not (reducers.by_reference(obj) or reducers.is_builtin(obj))
+            if not own and not reducers.is_handmade(obj):
                 return None
             key = self.new_node(obj)
             self._new_nodes.append(self._taken[key])
@@ -235,7 +246,7 @@ class Saver:
                     part.data = pickle.dumps(((), part.roots), protocol=5)
                     return
             failure = None
-            for make in (_c_pickler, _dill_pickler):
+            for make in (picklers.CPickler, picklers.dill_pickler):
                 part.clear()
                 try:
                     if self._dump(part, make):
@@ -264,7 +275,7 @@ class Saver:
         trial = Part({"trial": value}, dict(part.nodes))
         outer, self.part = self.part, trial
         try:
-            pickler = _CPickler(self, io.BytesIO(), lambda buffer: False)
+            pickler = picklers.CPickler(self, picklers.Sink(), lambda buffer: False)
             self._made.append(pickler)
             pickler.dump(value)
             return None
@@ -275,7 +286,7 @@ class Saver:
 
     def _dump(self, part: Part, make: Any) -> bool:
         """One attempt with one pickler; False when that pickler is not to be had."""
-        file = io.BytesIO()
+        file = picklers.Sink()
         buffers = part.buffers  # not the part, which refers to the pickler: see `release`
 
         def take(buffer: pickle.PickleBuffer) -> bool:
@@ -288,7 +299,7 @@ class Saver:
         if pickler is None:
             return False
         self._made.append(pickler)
-        part.engine = "dill" if make is _dill_pickler else "pickle"
+        part.engine = "dill" if make is picklers.dill_pickler else "pickle"
         bodies = [body for key, obj in part.nodes.items() for body in self._bodies(key, obj)]
         pickler.dump((bodies, part.roots))
         data = file.getvalue()
@@ -303,7 +314,7 @@ class Saver:
     def _skeleton(self, key: str, obj: Any) -> bytes:
         """The pickle of what must exist of a node before anything can refer to it."""
         file = io.BytesIO()
-        pickler = _CPickler(self, file, None)
+        pickler = picklers.CPickler(self, file, None)
         self._made.append(pickler)
         if isinstance(obj, type):
             maker = classes.native_maker(obj)
@@ -316,6 +327,8 @@ class Saver:
             pickler.dump(("cell", ()))
         elif isinstance(obj, reducers.VARIABLES):
             pickler.dump(("variable", reducers.variable_parts(obj)))
+        elif isinstance(obj, types.ModuleType):
+            pickler.dump(("module", (obj.__name__,)))
         else:
             for cell in obj.__closure__ or ():
                 if self.ledger.node_key(cell) is None:
@@ -331,6 +344,8 @@ class Saver:
             return [Body(key, reducers.cell_content(obj))]
         if isinstance(obj, reducers.VARIABLES):
             return []
+        if isinstance(obj, types.ModuleType):
+            return [Body(key, {name: value for name, value in vars(obj).items() if name != "__builtins__"})]
         if not isinstance(obj, type):
             return [Body(key, reducers.function_state(obj))]
         methods: dict[str, Any] = {}
@@ -465,83 +480,3 @@ def _fail_with_what_they_need(parts: list[Part]) -> None:
 
 
 _METHOD_TYPES = (types.FunctionType, property, classmethod, staticmethod)
-
-
-def plain_value(value: Any) -> bool:
-    """Whether a value cannot change as long as its name is bound to it."""
-    return type(value) in ATOMS or issubclass(type(value), types.ModuleType)
-
-
-def stamp_of(objects: Iterable[Any]) -> Any:
-    """A value that is equal as long as these nodes cannot have changed; None where only pickling tells.
-
-    A plain function has no other insides than these, and a plain class none but plain functions and atoms.
-    """
-    stamps = [
-        _class_stamp(obj) if isinstance(obj, type) else _function_stamp(obj)
-        for obj in objects
-        if not isinstance(obj, reducers.VARIABLES)
-    ]
-    return tuple(stamps) if stamps and None not in stamps else None
-
-
-def _function_stamp(obj: Any) -> Any:
-    if type(obj) is not types.FunctionType or obj.__closure__ or obj.__dict__ or obj.__kwdefaults__:
-        return None
-    if obj.__annotations__ or any(type(value) not in ATOMS for value in obj.__defaults__ or ()):
-        return None
-    return obj.__code__, obj.__defaults__, obj.__qualname__, obj.__doc__
-
-
-def _class_stamp(obj: type) -> Any:
-    stamps = []
-    for name, value in classes.body(obj).items():
-        stamp = (type(value), value) if type(value) in ATOMS else _function_stamp(value)
-        if stamp is None:
-            return None
-        stamps.append((name, stamp))
-    return tuple(stamps)
-
-
-class _CPickler(pickle.Pickler):
-    """The C pickler with our reducers."""
-
-    def __init__(self, saver: Saver, file: io.BytesIO, take: Any) -> None:
-        super().__init__(file, protocol=5, buffer_callback=take)
-        self._saver: Saver | None = saver
-
-    def reducer_override(self, obj: Any) -> Any:
-        """See `reducers.override`."""
-        return reducers.override(self._saver, obj)  # type: ignore[arg-type]  # never after `release`
-
-    def release(self) -> None:
-        """Let go of the saver."""
-        self._saver = None
-
-
-def _c_pickler(saver: Saver, file: io.BytesIO, take: Any) -> Any:
-    return _CPickler(saver, file, take)
-
-
-def _dill_pickler(saver: Saver, file: io.BytesIO, take: Any) -> Any:
-    """dill's pickler with our reducers, or None where dill is not installed."""
-    try:
-        import dill
-    except ImportError:
-        return None
-
-    class DillPickler(dill.Pickler):  # type: ignore[misc]  # a class of the user's environment
-        saving: Saver | None = saver
-
-        def reducer_override(self, obj: Any) -> Any:
-            return reducers.override(self.saving, obj)  # type: ignore[arg-type]
-
-        def release(self) -> None:
-            type(self).saving = None
-
-    return DillPickler(file, protocol=5, buffer_callback=take, recurse=False, byref=True)
-
-
-def engine_name() -> str:
-    """What this kernel serialises with: "dill" where it is installed beside pickle, else "pickle"."""
-    return "dill" if importlib.util.find_spec("dill") is not None else "pickle"

@@ -20,10 +20,10 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from . import display, frozen, inspection, saver, streams, threads
+from . import display, frozen, inspection, picklers, streams, threads
 from .blobs import Folder
-from .environment import ROOT as ENVIRONMENT
 from .environment import Environment
+from .items import ROOT as ENVIRONMENT
 from .loader import Source
 from .patches import ROOT as PATCH
 from .patches import Patches
@@ -201,6 +201,7 @@ class Helper:
             found, dirty = source.changed()
             values.update(found)
             rebound |= dirty
+            touched = touched if touched is None else touched | dirty
         reply: Reply = {
             "accessed": symbols.accessed,
             "modified": symbols.modified,
@@ -227,7 +228,7 @@ class Helper:
             for unit in reply["units"]
         ):
             reply["bound"].append("a patched attribute that cannot be saved")
-        reply["engine"] = saver.engine_name()
+        reply["engine"] = picklers.engine_name()
         reply["order"] = names if names != self._order else None
         self._order = names
         return reply

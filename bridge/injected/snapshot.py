@@ -10,11 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from . import blobs, failures, reducers
-from .environment import ROOT as ENVIRONMENT
+from .items import ROOT as ENVIRONMENT
 from .live import LiveValues
 from .loader import Loader, Source
 from .patches import ROOT as PATCH
-from .saver import Ledger, Part, Saver, Unit, plain_value, stamp_of
+from .saver import Ledger, Part, Saver, Unit
+from .stamps import plain_value, stamp_of
 
 OUTPUT = "\0out:"  # the root of Out[n]
 

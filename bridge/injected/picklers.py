@@ -1,0 +1,89 @@
+"""The picklers with our reducers, C's and dill's, and the bounded file that they write to."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import pickle
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from . import reducers
+
+if TYPE_CHECKING:
+    from .reducers import Saving
+
+
+class Sink(io.BytesIO):
+    """Where a pickle goes; Unsaveable when it is longer than the memory that is left.
+
+    A value whose own code never ends, or one of which there is no room for a second, must not end the kernel instead.
+    """
+
+    _LOOK = 64 * 1024 * 1024  # bytes up to which nobody asks how much memory there is
+
+    def __init__(self, room: Callable[[], int] | None = None) -> None:
+        """`room` tells the bytes that are left; the machine's own when None."""
+        super().__init__()
+        self._room = room or memory_left
+        self._written, self._bound = 0, self._LOOK
+
+    def write(self, data: Any) -> int:
+        """Append these bytes."""
+        self._written += len(data)
+        if self._written > self._bound:
+            if self._written > self._room():
+                raise reducers.Unsaveable(
+                    f"its pickle takes more than {self._written >> 20} MiB, and memory is short"
+                )
+            self._bound = self._written + self._LOOK
+        return super().write(data)
+
+
+def memory_left() -> int:
+    """The bytes of memory that new data may take before the machine is short of it; 1 EiB where that cannot be told."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        return 1 << 60
+
+
+class CPickler(pickle.Pickler):
+    """The C pickler with our reducers."""
+
+    def __init__(self, saving: Saving, file: io.BytesIO, take: Any) -> None:
+        super().__init__(file, protocol=5, buffer_callback=take)
+        self._saving: Saving | None = saving
+
+    def reducer_override(self, obj: Any) -> Any:
+        """See `reducers.override`."""
+        return reducers.override(self._saving, obj)  # type: ignore[arg-type]  # never after `release`
+
+    def release(self) -> None:
+        """Let go of the saver."""
+        self._saving = None
+
+
+def dill_pickler(saver: Saving, file: io.BytesIO, take: Any) -> Any:
+    """dill's pickler with our reducers, or None where dill is not installed."""
+    try:
+        import dill
+    except ImportError:
+        return None
+
+    class DillPickler(dill.Pickler):  # type: ignore[misc]  # a class of the user's environment
+        saving: Saving | None = saver
+
+        def reducer_override(self, obj: Any) -> Any:
+            return reducers.override(self.saving, obj)  # type: ignore[arg-type]
+
+        def release(self) -> None:
+            type(self).saving = None
+
+    return DillPickler(file, protocol=5, buffer_callback=take, recurse=False, byref=True)
+
+
+def engine_name() -> str:
+    """What this kernel serialises with: "dill" where it is installed beside pickle, else "pickle"."""
+    return "dill" if importlib.util.find_spec("dill") is not None else "pickle"
