@@ -68,6 +68,8 @@ class Host:
         else:
             log.error("the zmq context stays: a channel thread still owns sockets in it")
         self.folder.close()
+        if sockets_closed:
+            self.guard.drop_path(self.folder.path)  # no kernel is left that it would have to look for
         self.guard.close()
 
 

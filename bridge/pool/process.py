@@ -229,9 +229,11 @@ class KernelProcess:
     async def end(self, grace: float) -> None:
         """Ends the process: asked to, and after `grace` seconds killed. Runs in the host's loop; idempotent.
 
+        One in which nobody's code ever ran has nothing to end in its own way, and is killed.
+
         Returns when nothing is left of it: no process, no files. Its sockets close right after its death.
         """
-        await self._life.end(grace if self.ready else 0.0, self._ask_to_end)
+        await self._life.end(grace if self.ready and self.used else 0.0, self._ask_to_end)
 
     def close_channels(self) -> bool:
         """Ends the sockets' thread, when the process's end has not; whether it has ended."""
