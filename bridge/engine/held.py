@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from bridge.engine.records import is_live
 from bridge.store.manifest import Manifest, State, Unit
 
+_STEP = 1 << 20
+"""Bytes in which costs are counted: which of two kernels has a little less to load decides nothing."""
+_MODULES, _IMPORTS = "u:\0env:modules", 1 << 26
+"""The unit that names what a state's cells imported, and the bytes that an import of them counts."""
 _COUNTS_AS = 4096
 """Bytes that a unit counts beside its size: many small ones take their time too."""
 _LOST = 1 << 40
@@ -84,20 +88,25 @@ def plan(held: Held, target: Manifest) -> Switch:
 
 
 def cost(held: Held | None, state: State) -> float:
-    """About the bytes to be loaded into a kernel before it holds the state; infinite when it may not be used."""
+    """About the MiB to be loaded into a kernel before it holds the state, below 0 when it does."""
     if held is None:
-        return float(sum(unit.size + _COUNTS_AS for unit in state.manifest.units.values()))
+        return float(sum(map(_weight, state.manifest.units.values())) // _STEP)
     if held.holds(state):
         return -1.0
     if held.bound:
-        return float(_BOUND)
+        return float(_BOUND // _STEP)
     total = 0
     for key, unit in state.manifest.units.items():
         mine = held.units.get(key)
         if mine is None or mine.digest != unit.digest:
             lost = is_live(unit) and f":{held.kernel_id}:" not in unit.digest
-            total += unit.size + (_LOST if lost else _COUNTS_AS)
-    return float(total)
+            total += _LOST if lost else _weight(unit)
+    return float(total // _STEP)
+
+
+def _weight(unit: Unit) -> int:
+    """About the bytes that loading a unit costs."""
+    return unit.size + (_IMPORTS if unit.key == _MODULES else _COUNTS_AS)
 
 
 def home_of_live(manifest: Manifest) -> str | None:

@@ -136,16 +136,22 @@ class Leases(Generic[K]):
         return kernel is not None and kernel.alive
 
     def _choose(self, waiter: Waiter[K]) -> K | None:
-        """The idle kernel for this waiter: theirs, else the lowest rank, a used one before a new one."""
+        """The idle kernel for this waiter: theirs, else the lowest rank, and of equals the least recently used one.
+
+        So two lines that take turns come to have a kernel each. A new one is the least recently used of all, as long
+        as there is room for one more that was used.
+        """
         usable = [kernel for kernel in self.idle if kernel.alive and not (waiter.fresh and kernel.used)]
+        full = sum(kernel.used for kernel in self.idle) + self._staying() >= self.size
         best: K | None = None
         best_key = (math.inf, False)
-        for kernel in reversed(usable):  # among equals the one released last: its memory is warm
+        for kernel in usable:
             if kernel.id == waiter.only:
                 return kernel
             rank = waiter.rank(kernel) if waiter.rank is not None and not waiter.fresh else 0.0
             if not kernel.used:
                 rank = min(rank, WORST)
-            if rank < math.inf and (best is None or (rank, not kernel.used) < best_key):
-                best, best_key = kernel, (rank, not kernel.used)
+            key = (rank, kernel.used != full)
+            if rank < math.inf and (best is None or key < best_key):
+                best, best_key = kernel, key
         return best

@@ -102,9 +102,9 @@ class Pool:
         """A kernel for the caller alone until it is released; first come, first served.
 
         Of the idle kernels the one with the lowest `rank` (infinite: must not be used; a never-used kernel
-        may always be), and of equals a used one. `rank` is called under the pool's lock: cheap and pure.
-        `fresh`: a never-used one. `only`: the kernel of that id, waited for while it lives; after its death
-        any.
+        may always be), and of equals the least recently used one. `rank` is called under the pool's lock:
+        cheap and pure. `fresh`: a never-used one. `only`: the kernel of that id, waited for while it lives;
+        after its death any.
 
         Interrupted when `ticket` is cancelled before or meanwhile, KernelTimeout after `timeout` seconds,
         KernelStartFailed when the kernel it needs cannot be started, ShuttingDown at the pool's end.

@@ -55,8 +55,8 @@ def test_what_a_failed_cell_may_have_changed_is_dropped_and_loaded() -> None:
 
 
 def test_the_kernel_that_holds_the_state_is_the_cheapest() -> None:
-    target = state(manifest(unit("a", digest="a", size=1000), NUMBER), 7)
-    exact, near, empty, bound = held(), held(unit("a", digest="a", size=1000)), held(), held()
+    target = state(manifest(unit("a", digest="a", size=1 << 30), NUMBER, unit("m", size=1 << 20)), 7)
+    exact, near, empty, bound = held(), held(unit("a", digest="a", size=1 << 30)), held(), held()
     exact.adopt(target, [])
     bound.bound = ["thread 'T'"]
     costs = [cost(one, target) for one in (exact, near, empty, bound)]
@@ -64,6 +64,17 @@ def test_the_kernel_that_holds_the_state_is_the_cheapest() -> None:
     assert len(set(costs)) == 4
     bound.adopt(target, [])
     assert cost(bound, target) == cost(exact, target), "a bound kernel serves the state that it holds"
+
+
+def test_which_kernel_has_a_little_less_to_load_decides_nothing() -> None:
+    target = state(manifest(NUMBER, unit("a", digest="a", size=1000)), 7)
+    assert cost(held(NUMBER), target) == cost(held(), target)
+
+
+def test_an_import_to_be_made_again_counts() -> None:
+    modules = unit("\0env:modules")
+    target = state(manifest(NUMBER, modules), 7)
+    assert cost(held(modules), target) < cost(held(NUMBER), target)
 
 
 def test_live_values_draw_their_state_to_their_kernel() -> None:

@@ -51,9 +51,9 @@ def new(name: str, cost: float = 0.0) -> Seat:
     [
         ([used("a", 5), used("b", 1)], Waiter(rank=cost), "b"),
         ([used("a", 5), new("n", 1)], Waiter(rank=cost), "n"),
-        ([new("n", 1), used("a", 1)], Waiter(rank=cost), "a"),
-        ([used("a"), used("b")], Waiter(), "b"),
-        ([new("n"), used("a")], Waiter(), "a"),
+        ([used("a", 1), new("n", 1)], Waiter(rank=cost), "n"),
+        ([used("a"), used("b")], Waiter(), "a"),
+        ([used("a"), new("n")], Waiter(), "n"),
         ([used("a"), new("n")], Waiter(fresh=True), "n"),
         ([used("a")], Waiter(fresh=True), None),
         ([used("a", math.inf)], Waiter(rank=cost), None),
@@ -67,10 +67,15 @@ def test_which_idle_kernel_is_chosen(seats: list[Seat], waiter: Waiter[Seat], ch
     assert ask(leases(2, *seats), waiter) == [chosen]
 
 
+def test_a_new_kernel_is_left_alone_when_there_is_no_room_for_one_more_that_was_used() -> None:
+    assert ask(leases(1, new("n"), used("a")), Waiter()) == ["a"]
+    assert ask(leases(2, new("n"), used("a"), leased=(used("b"),)), Waiter()) == ["a"]
+
+
 def test_no_more_than_size_are_leased() -> None:
     book = leases(2, new("a"), new("b"), new("c"))
-    assert ask(book, Waiter(), Waiter(), Waiter()) == ["c", "b", None]
-    assert sorted(book.leased) == ["b", "c"]
+    assert ask(book, Waiter(), Waiter(), Waiter()) == ["a", "b", None]
+    assert sorted(book.leased) == ["a", "b"]
 
 
 def test_first_come_first_served() -> None:
