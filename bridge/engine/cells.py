@@ -37,11 +37,16 @@ class Outcome:
 
 
 def switch(
-    kernel: KernelProcess, state: State, inputs: list[str], cell_of: Callable[[str], list[Any] | None]
+    kernel: KernelProcess,
+    state: State,
+    inputs: list[str],
+    cell_of: Callable[[str], list[Any] | None],
+    count: int | None = None,
 ) -> list[dict[str, Any]]:
     """Make a leased kernel hold a state; gives what could not be brought back.
 
-    `cell_of` gives the text and number of the cell that a source file name stands for. KernelDied, RestoreFailed.
+    `cell_of` gives the text and number of the cell that a source file name stands for; `count` is what the counter
+    is to be (None: the state's). KernelDied, RestoreFailed.
     """
     mine: held.Held = kernel.held
     if mine.holds(state):
@@ -49,7 +54,7 @@ def switch(
     steps = held.plan(mine, state.manifest)
     shipped, buffers = records.shipment(steps.load)
     wanted = {name for unit in steps.load for name in unit.record.get("files", ())} - mine.files
-    cells = {name: cell for name in wanted if (cell := cell_of(name)) is not None}
+    cells = {name: [*cell, name] for name in wanted if (cell := cell_of(name)) is not None}
     keep = _common(mine.inputs, inputs)
     mine.spoil(())
     reply = helper.ask(
@@ -62,7 +67,7 @@ def switch(
             "cells": list(cells.values()),
             "keep_inputs": keep,
             "inputs": inputs[keep:],
-            "count": state.info.get("execution_count", 1),
+            "count": state.info.get("execution_count", 1) if count is None else count,
             "seed": state.info.get("seed", 0),
             "absent": {},
         },
@@ -75,8 +80,7 @@ def switch(
         del mine.units[key]
     for item in reply["failed"]:
         log.warning("state %d: %s was not brought back: %s", state.id, item["name"], item["reason"])
-    failed: list[dict[str, Any]] = reply["failed"]
-    return failed
+    return [*reply["failed"], *reply["missing"]]
 
 
 def _common(one: Sequence[str], other: Sequence[str]) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bridge.engine import cells, held, records, replies, surgery
+from bridge.engine.keeper import Keeper
 from bridge.engine.running import Running
 from bridge.errors import BridgeError, KernelDied, RestoreFailed
 from bridge.outputs import Limits
@@ -44,9 +45,8 @@ class Executor:
     """Runs cells of one workspace on the kernels of a pool."""
 
     def __init__(self, store: Store, pool: Pool, workspace: str, limits: Limits) -> None:
-        self._store = store
         self._pool = pool
-        self._workspace = workspace
+        self.keeper = Keeper(store, workspace)
         self._limits = limits
 
     def from_state(self, state: State, running: Running, name: str, terms: Terms) -> Reply:
@@ -59,7 +59,7 @@ class Executor:
             if "units" in outcome.report and not running.discard and not failed:
                 self._keep(state, name, outcome.report, running, kernel, reply)
             else:
-                _leave_dirty(kernel, outcome.report)
+                self._leave_dirty(kernel, outcome.report)
 
         return self._run(state, running, orders, terms, lambda kernel: None, keep)
 
@@ -67,7 +67,7 @@ class Executor:
         """Run a cell that sees each of `states` under its alias, over the variables of `base`; nothing is stored."""
 
         def forget(kernel: KernelProcess, outcome: cells.Outcome, reply: Reply) -> None:
-            _leave_dirty(kernel, outcome.report)
+            self._leave_dirty(kernel, outcome.report)
             surgery.give_aliases(kernel, {})
 
         give = functools.partial(surgery.give_aliases, states=states)
@@ -145,8 +145,7 @@ class Executor:
                 continue
             try:
                 if not mine.holds(state):
-                    inputs = self._store.inputs(state.inputs)
-                    cells.switch(kernel, state, inputs, functools.partial(self._cell_of, inputs))
+                    self.keeper.give(kernel, state)
                 return kernel
             except (KernelDied, RestoreFailed) as error:
                 log.warning("kernel %s could not be given state %d: %s", kernel.id, state.id, error)
@@ -159,59 +158,23 @@ class Executor:
                 raise
         raise last or RestoreFailed("no kernel could be given the state")
 
-    def _cell_of(self, inputs: list[str], file_name: str) -> list[Any] | None:
-        """The text and number of the cell that a code object's file name stands for."""
-        for number in range(len(inputs), 0, -1):
-            if cell_file(inputs[number - 1]) == file_name:
-                return [inputs[number - 1], number]
-        known = self._store.cache_get("cell", file_name)
-        return list(known) if known is not None else None
-
-    def remember_cells(self, state: State) -> None:
-        """Keep the cells that a state's functions come from: a state made of it may not be in their line."""
-        files = {name for unit in state.manifest.units.values() for name in unit.record.get("files", ())}
-        for number, text in enumerate(self._store.inputs(state.inputs) if files else (), 1):
-            if cell_file(text) in files:
-                self._store.cache_put("cell", cell_file(text), [text, number])
+    def _leave_dirty(self, kernel: KernelProcess, report: Reply) -> None:
+        """A cell left no state: a kernel of which nothing is known serves nobody else."""
+        if not self.keeper.leave_dirty(kernel, report):
+            kernel.retire = True
 
     def _keep(
         self, before: State, name: str, report: Reply, running: Running, kernel: KernelProcess, reply: Reply
     ) -> None:
         """Store the state that a cell left and complete its reply."""
-        manifest = records.successor(before.manifest, report)
-        # An empty cell is none to IPython: it is not counted, and not among the inputs.
-        cell = running.code if running.code and not running.code.isspace() else None
-        info = {"execution_count": report["count"], "seed": before.info.get("seed", 0)}
-        mine: held.Held = kernel.held
-        mine.bound = list(report.get("bound", []))
         try:
-            state = self._store.put(
-                self._workspace,
-                name,
-                parent=before.id,
-                code=running.code,
-                inputs=before.inputs,
-                info=info,
-                manifest=manifest,
-                cell=cell,
-            )
+            state = self.keeper.keep(kernel, before, name, running.code, report)
         except BridgeError:
             kernel.retire = True
             raise
-        mine.adopt(state, mine.inputs if cell is None else [*mine.inputs, cell])
         reply["state_name"] = name
-        reply["changed_symbols"] = records.changed_names(before.manifest, manifest)
-        reply["state"] = replies.snapshot_report(before.manifest, manifest, report)
-
-
-def _leave_dirty(kernel: KernelProcess, report: Reply) -> None:
-    """Remember what a cell that left no state may have changed."""
-    mine: held.Held = kernel.held
-    mine.bound = list(report.get("bound", []))
-    dirty = report.get("dirty")
-    mine.spoil(list(mine.units) if dirty is None else dirty)
-    if dirty is None:
-        kernel.retire = True
+        reply["changed_symbols"] = records.changed_names(before.manifest, state.manifest)
+        reply["state"] = replies.snapshot_report(before.manifest, state.manifest, report)
 
 
 def _reply_of(outcome: cells.Outcome, kernel: KernelProcess, running: Running) -> Reply:
@@ -256,9 +219,3 @@ def _error_of_death(reason: str, running: Running) -> dict[str, Any]:
     if running.timed_out:
         return {"ename": "TimeoutError", "evalue": "the cell ran out of time", "traceback": []}
     return {"ename": "KernelDied", "evalue": f"the kernel ended: {reason}", "traceback": []}
-
-
-def cell_file(code: str) -> str:
-    """The file name of a cell's code objects: the same for the same text, as the helper names it."""
-    digest = hashlib.sha1(code.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
-    return f"/tmp/ipykernel_0/{int(digest[:12], 16)}.py"

@@ -187,7 +187,7 @@ class Kernel:
         name = new_state_name
         with self._pinned([entry, source]):
             manifest = surgery.combine(source.manifest, source_vars, entry.manifest, input_vars)
-            self._executor.remember_cells(entry)
+            self._executor.keeper.remember_cells(entry)
             state = self.store.put(
                 self.workspace,
                 name,

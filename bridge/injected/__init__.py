@@ -34,6 +34,9 @@ under the private name `_bridge_kernel` (see `bridge.engine.helper`). Roles, in 
 - `threads`      what keeps running after its cell
 - `streams`      order of output, and the cell that late output belongs to
 - `plain`        IPython's own names, out of the namespace
+- `between`      what runs while no cell does
+- `bridge_magics` the magics of a notebook for its states (kernelspec door)
+- `ask`          their questions to the bridge
 - `inspection`   states that the kernel does not hold, looked at apart
 - `frozen`       the standard library as it was before any cell
 - `canonical`    hashes of content and alias groups

@@ -20,15 +20,17 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from . import display, frozen, inspection, picklers, streams, threads
+from . import bridge_magics, display, frozen, inspection, picklers, streams, threads
+from .between import Between
 from .blobs import Folder
 from .environment import Environment
 from .items import ROOT as ENVIRONMENT
 from .loader import Source
 from .patches import ROOT as PATCH
 from .patches import Patches
-from .plain import PlainNamespace
+from .plain import Names, PlainNamespace
 from .snapshot import OUTPUT, Snapshots, is_name
+from .stamps import plain_value
 from .streams import Streams
 from .symbols import Symbols, Tracker
 
@@ -53,7 +55,9 @@ class Helper:
         self.patches = Patches(shell.user_ns)
         self.leftovers = threads.Leftovers()
         self.streams = Streams(self.leftovers)
-        self.plain = PlainNamespace(shell)
+        self.rest = options["door"] == "rest"
+        self.names = PlainNamespace(shell) if self.rest else Names(shell)
+        self.between = Between(shell)
         self.tracker = Tracker(shell)
         folder = Folder(options["blobs"])
         self.snapshots = Snapshots(shell.user_ns, folder, options["kernel_id"], self.tracker.learn)
@@ -61,9 +65,11 @@ class Helper:
         self.modules = {name: each for name, each in sys.modules.items() if name.partition(".")[0] == package}
         self.absent: dict[str, str] = {}  # name -> why the state at hand lacks it
         self.aliases: dict[str, Any] = {}  # what a cell over several states sees beside the namespace
+        self.moving = False  # the cell goes to another state at its end
         self._order: list[str] = []
         self._plan: Any = None
         self._ids: dict[str, int] = {}
+        self._last_ids: dict[str, int] = {}  # after the last cell
         self._depth = 0  # cells under way: one that a cell runs counts as its own
         self._header: Any = {}
         self._handlers: dict[str, Callable[[Request, list[Any]], Reply]] = {
@@ -78,7 +84,6 @@ class Helper:
         self.kernel.shell_handlers["bridge_request"] = self._on_request
         shell.events.register("pre_run_cell", self._before_cell)
         shell.events.register("post_run_cell", self._after_cell)
-        shell.ask_exit = self._ask_exit
         show = shell.showtraceback
 
         def showtraceback(*args: Any, **kwargs: Any) -> Any:
@@ -88,18 +93,24 @@ class Helper:
         shell.showtraceback = showtraceback
         self.tracker.install()
         streams.drop_nothing(self.kernel)
-        self.streams.install(ordered=options.get("door") == "rest")
+        self.streams.install(ordered=self.rest)
         display.safe_packing(self.kernel.session)
-        if options.get("door") != "rest":
+        actions: dict[str, Any] = {
+            name: lambda module, name=name: self.environment.library_loaded(name)
+            for name in self.environment.libraries()
+        }
+        if not self.rest:
+            self.between.install()
+            bridge_magics.install(self)
+            shell.events.register("pre_execute", self._before_code)
+            display.Watch(actions).install()
             return
-        self.plain.install()
+        shell.ask_exit = self._ask_exit
+        self.names.install()
         display.whole_lines_from_forks()
         display.last_words()
         display.lenient_bundles(shell)
         shell.compile.get_code_name = _code_name
-        actions: dict[str, Any] = {"matplotlib.backend_bases": display.show_figures}
-        for name in self.environment.libraries():
-            actions[name] = lambda module, name=name: self.environment.library_loaded(name)
         pandas, floats = display.pandas_defaults(options), display.numpy_floats(shell)
 
         def pandas_loaded(module: Any) -> None:
@@ -111,9 +122,20 @@ class Helper:
             self.environment.library_loaded("numpy")
 
         actions.update(pandas=pandas_loaded, numpy=numpy_loaded, polars=display.polars_defaults(options))
+        actions["matplotlib.backend_bases"] = display.show_figures
         display.Watch(actions).install()
 
     # Around a cell.
+
+    def _before_code(self) -> None:
+        """Code is about to run, be it a cell of the notebook's or not."""
+        if not self._orders():
+            self.between.note()
+
+    def _orders(self) -> Request:
+        """What the server wants of the message at hand; nothing when it is not about a cell of its own."""
+        orders: Request = (self.kernel.get_parent("shell") or {}).get("metadata", {}).get(PAYLOAD) or {}
+        return orders
 
     def _before_cell(self, info: Any) -> None:
         """IPython is about to run a cell; a cell may run others, which are part of it."""
@@ -148,6 +170,8 @@ class Helper:
         if self._depth and not self._is_over(result):
             return
         self._depth = 0
+        if not self.rest and not self._orders():
+            return  # no cell of the notebook: what it changed is in the next one's state
         # An interrupt that comes too late for the cell must not hit the helper.
         interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
@@ -173,14 +197,14 @@ class Helper:
                 sys.modules[name] = module
 
     def _report(self, result: Any) -> Reply:
-        orders = (self.kernel.get_parent("shell") or {}).get("metadata", {}).get("bridge", {})
+        orders = self._orders()
         error = result is None or not result.success
         if not error and getattr(self.shell, "_last_traceback_during_displayhook", False):
             # ipykernel 7 fails a cell whose value could not be shown; the cell itself went well.
             self.shell._last_traceback_during_displayhook = False
-        if self.options.get("door") == "rest":
+        if self.rest:
             display.figures_at_cell_end(error)
-            self.plain.hide()
+            self.names.hide()
         plan, self._plan = self._plan, None
         symbols = self.tracker.end(plan, error) if plan is not None else Symbols([], [], [], True, set())
         for alias in self.aliases:
@@ -189,11 +213,14 @@ class Helper:
         ids = self._ids if plan is not None else {n: id(v) for n, v in self.shell.user_ns.items()}
         names = self._names()
         scope = self.shell.user_ns
+        between = self.between.take() or orders.get("all")
+        if between:
+            ids = self._last_ids
         rebound = {name for name in names if ids.get(name) != id(scope[name])} | set(symbols.modified)
         touched = symbols.touched
         raw_cell = getattr(getattr(result, "info", None), "raw_cell", "") or ""
         values = {name: scope[name] for name in names}
-        outputs = {f"{OUTPUT}{number}": value for number, value in self.plain.outputs.items()}
+        outputs = {f"{OUTPUT}{number}": value for number, value in self.names.outputs.items()}
         values.update(outputs)
         if touched is not None and _USES_OUTPUTS.search(raw_cell):
             touched = touched | outputs.keys()
@@ -215,8 +242,19 @@ class Helper:
             reply["problem"] = symbols.problem
         if self.leftovers.threads():
             touched = None  # a thread may have changed anything
+        if between:
+            touched = None
+            rebound |= {
+                name for name in names if plain_value(scope[name])
+            }  # an identity is no proof of theirs
         rebound &= values.keys()
-        if (error and not orders.get("keep_on_error")) or orders.get("discard"):
+        if (
+            (error and not orders.get("keep_on_error"))
+            or orders.get("discard")
+            or self._leaves_none(raw_cell)
+        ):
+            if between:
+                self.between.note()
             reply["dirty"] = self.snapshots.dirty(values, rebound, touched)
             return reply
         nonce = str(orders.get("nonce", "0"))
@@ -233,17 +271,34 @@ class Helper:
         self._order = names
         return reply
 
+    def _leaves_none(self, code: str) -> bool:
+        """Whether a cell leaves no state: it goes to another one, or does nothing but command the bridge."""
+        moving, self.moving = self.moving, False
+        return moving or (not self.rest and bridge_magics.only_commands(code))
+
+    def _cells_of(self, units: list[Reply]) -> list[list[Any]]:
+        """Text, number and file name of the cells that these units' functions come from, as far as they are known.
+
+        ipykernel's own file names hold the process's number, so no other process can tell a cell by its name.
+        """
+        known = self.shell.compile._filename_map
+        files = {name for unit in units for name in unit["files"] if name in known}
+        return [["".join(linecache.getlines(name)), known[name], name] for name in sorted(files)]
+
     def _was_stopped(self, rebound: set[str]) -> bool:
         """Whether a shell command of the cell was ended by an interrupt, of which IPython makes no error."""
         return "_exit_code" in rebound and self.shell.user_ns.get("_exit_code") in _STOPPED
 
     def _names(self) -> list[str]:
         """The user's names, in the namespace's order."""
-        baseline, missing = self._baseline, object()
+        baseline, missing, own = self._baseline, object(), self.names.own()
         return [
             name
             for name, value in self.shell.user_ns.items()
-            if baseline.get(name, missing) is not value and type(name) is str and name not in self.aliases
+            if baseline.get(name, missing) is not value
+            and type(name) is str
+            and name not in self.aliases
+            and name not in own
         ]
 
     def _explain_absence(self) -> None:
@@ -315,16 +370,17 @@ class Helper:
         self.environment.seed(request["seed"], environment)
         self.patches.put({root: value for root, value in roots.items() if root.startswith(PATCH)})
         outputs = {int(root.removeprefix(OUTPUT)): roots[root] for root in roots if root.startswith(OUTPUT)}
-        self.plain.restore(request["inputs"], outputs, request["keep_inputs"], request["count"])
+        self.names.restore(request["inputs"], outputs, request["keep_inputs"], request["count"])
         self.absent = {**request["absent"], **{lost["name"]: _why(lost) for lost in missing}}
         self._order = self._names()
+        self._last_ids = {name: id(value) for name, value in scope.items()}
         self.tracker.restored()
         return {"failed": failed, "missing": [_plain(lost) for lost in missing]}
 
     def _kept_roots(self, dropped: set[str]) -> dict[str, Any]:
         """The values of the private roots that stay as they are."""
         held = self.snapshots.ledger.of_root
-        current: dict[str, Any] = {f"{OUTPUT}{number}": value for number, value in self.plain.outputs.items()}
+        current: dict[str, Any] = {f"{OUTPUT}{number}": value for number, value in self.names.outputs.items()}
         current.update({item.root: item.value for item in self.environment.items if item.stored()})
         current.update(self.patches.changed()[0])
         return {root: value for root, value in current.items() if root in held and root not in dropped}
@@ -353,9 +409,8 @@ class Helper:
     def _know_cells(self, cells: list[list[Any]]) -> None:
         """Make the source of cells that this kernel never ran known to tracebacks and `inspect`."""
         compiler = self.shell.compile
-        for text, number in cells:
-            name = _code_name(text)
-            lines = [line + "\n" for line in self.plain.transformed(text).splitlines()]
+        for text, number, name in cells:
+            lines = [line + "\n" for line in self.names.transformed(text).splitlines()]
             entry = (len(text), None, lines, name)
             linecache.cache[name] = entry
             if hasattr(linecache, "_ipython_cache"):

@@ -98,6 +98,11 @@ class Channels:
         """A new header, for callers that must know the id before they send."""
         return self._wire.header(msg_type)
 
+    def ignore_iopub(self) -> None:
+        """Reads nothing of iopub from now on: somebody else listens, and every message costs its parsing."""
+        self._outgoing.append(("iopub", []))
+        self._wake()
+
     def forget(self, msg_id: str) -> None:
         """Drops the answers to one message from now on."""
         self._handlers.pop(msg_id, None)
@@ -117,6 +122,11 @@ class Channels:
             self._thread.join(2.0)
             if self._thread.is_alive():
                 log.error("kernel %s: the channel thread does not end; a listener blocks it", self.name)
+
+    @property
+    def session(self) -> str:
+        """The session id in the headers that are made here."""
+        return self._wire.session
 
     @property
     def awaited(self) -> bool:
@@ -193,6 +203,9 @@ class Channels:
         """Sends what is queued."""
         while self._outgoing:
             channel, frames = self._outgoing.popleft()
+            if not frames:
+                sockets[channel].unsubscribe(b"")
+                continue
             # Copied: pyzmq's zero-copy send starts a thread with a context of its own that nobody ends.
             sockets[channel].send_multipart(frames)
 

@@ -94,7 +94,7 @@ class Life:
             output = os.open(self._log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
                 await manager.start_kernel(
-                    extra_arguments=["--HistoryManager.enabled=False"],
+                    extra_arguments=list(settings.arguments),
                     env=kernel_environment(os.environ, settings.env, settings.secrets),
                     cwd=settings.cwd,
                     stdin=asyncio.subprocess.DEVNULL,

@@ -46,6 +46,7 @@ class KernelProcess:
         self._channels: Channels | None = None
         self._interrupter: Interrupter | None = None
         self._cell: Execution | None = None  # the one sent last
+        self._tell: Callable[[str], None] | None = None
 
     @property
     def alive(self) -> bool:
@@ -170,6 +171,31 @@ class KernelProcess:
             raise KernelDied(self.exit_reason or "the kernel has not started")
         return self._channels
 
+    # -- for a front end of the kernel's own ---------------------------------------------------------------
+
+    def hand_over(self) -> tuple[dict[str, str], Wire]:
+        """The channels' zmq URLs and a new end of the wire, for somebody who talks to the kernel beside us.
+
+        Its iopub is theirs from now on: Executions of ours no longer end, requests do.
+        """
+        endpoints, wire = self._endpoints()
+        self._connected().ignore_iopub()
+        return endpoints, wire
+
+    @property
+    def session(self) -> str:
+        """The session id in the headers of our own messages to the kernel."""
+        return self._connected().session
+
+    def on_exit(self, tell: Callable[[str], None]) -> None:
+        """Has `tell` called with the reason when the process has ended, at once if it has; it must be quick.
+
+        Called in the provisioners' thread.
+        """
+        self._tell = tell
+        if self.exit_reason is not None:
+            tell(self.exit_reason)
+
     # -- start --------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -197,6 +223,10 @@ class KernelProcess:
     def _connect(self) -> Channels:
         from bridge.pool.channels import Channels
 
+        return Channels(self._host.context, *self._endpoints(), self.id)
+
+    def _endpoints(self) -> tuple[dict[str, str], Wire]:
+        """The zmq URL of each channel, and one end of the wire."""
         manager = self._life.manager
         assert manager is not None
         info = manager.get_connection_info()
@@ -206,7 +236,7 @@ class KernelProcess:
             channel: f"{info['transport']}://{info['ip']}{mark}{info[f'{channel}_port']}"  # type: ignore[literal-required]
             for channel in ("shell", "control", "stdin", "iopub")
         }
-        return Channels(self._host.context, endpoints, wire, self.id)
+        return endpoints, wire
 
     def _greet(self, deadline: float) -> None:
         """Asks for the kernel's info until its reply and, on iopub, its idle status have come."""
@@ -255,3 +285,5 @@ class KernelProcess:
     def _exited(self, reason: str) -> None:
         if self._channels is not None:
             self._channels.kernel_died(reason)
+        if self._tell is not None:
+            self._tell(reason)

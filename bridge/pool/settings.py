@@ -15,7 +15,7 @@ class PoolSettings:
     installed kernelspec, None the server's own interpreter. `env` is added to the kernels' environment, `cwd`
     is their working folder (None: the server's). `log_dir` takes what kernel processes write to their own
     stdout and stderr while they live. No variable whose value contains one of the `secrets` reaches a kernel.
-    `start_timeout` is in seconds.
+    `start_timeout` is in seconds; `arguments` are added to the kernels' command line.
     """
 
     size: int
@@ -25,3 +25,5 @@ class PoolSettings:
     cwd: str | None = None
     secrets: tuple[str, ...] = field(default=(), repr=False)
     start_timeout: float = 60.0
+    # The server's kernels write no history of a user's: what runs in them comes from many programs.
+    arguments: tuple[str, ...] = ("--HistoryManager.enabled=False",)

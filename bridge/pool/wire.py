@@ -14,6 +14,7 @@ import json
 import os
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
@@ -26,6 +27,35 @@ Frame = bytes | memoryview
 
 class BadMessage(ValueError):
     """Frames that are no message of this connection: malformed, or signed with another key."""
+
+
+@dataclass(slots=True)
+class Letter:
+    """A message as it travels: routing, the four JSON parts as they are, and the buffers.
+
+    `parts` are header, parent header, metadata and content. Only what somebody asks for is parsed.
+    """
+
+    idents: list[bytes]
+    parts: list[bytes]
+    buffers: list[bytes]
+
+    @property
+    def header(self) -> Message:
+        """The header, parsed; empty when it is no object."""
+        return self.part(0)
+
+    def part(self, number: int) -> Message:
+        """One of the parts, parsed; empty when it is no object."""
+        try:
+            parsed = _parse(self.parts[number])
+        except ValueError:
+            return {}
+        return parsed if isinstance(parsed, dict) else {}
+
+    def put(self, number: int, value: Mapping[str, Any]) -> None:
+        """Replace one of the parts."""
+        self.parts[number] = json.dumps(value).encode("ascii")
 
 
 class Wire:
@@ -83,6 +113,35 @@ class Wire:
             }
         except (ValueError, KeyError, IndexError, TypeError) as error:
             raise BadMessage(f"{type(error).__name__}: {error}") from error
+
+    def open(self, frames: list[bytes]) -> Letter:
+        """The message in these frames, unparsed; BadMessage when it is none of this connection."""
+        try:
+            start = frames.index(DELIMITER)
+        except ValueError:
+            raise BadMessage("no delimiter") from None
+        parts = frames[start + 2 : start + 6]
+        if len(parts) < 4 or not hmac.compare_digest(frames[start + 1], self._sign(parts)):
+            raise BadMessage("wrong signature")
+        return Letter(frames[:start], parts, frames[start + 6 :])
+
+    def seal(self, letter: Letter) -> list[bytes]:
+        """The frames of a message, signed with this end's key."""
+        return [*letter.idents, DELIMITER, self._sign(letter.parts), *letter.parts, *letter.buffers]
+
+    def letter(
+        self,
+        msg_type: str,
+        content: Mapping[str, Any],
+        *,
+        idents: Sequence[bytes] = (),
+        parent: bytes = b"{}",
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Letter:
+        """A new message; `parent` is the header of the one it answers, as that travelled."""
+        header, rest = self.header(msg_type), (metadata or {}, content)
+        packed = [json.dumps(part).encode("ascii") for part in (header, *rest)]
+        return Letter(list(idents), [packed[0], parent, packed[1], packed[2]], [])
 
     def _sign(self, parts: Sequence[bytes]) -> bytes:
         if self._auth is None:

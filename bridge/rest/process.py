@@ -89,7 +89,7 @@ def serve(options: Options, app: Callable[..., Any] | None = None, holder: SiteH
 def open_engine(options: Options) -> Kernel:
     """The engine, with the process's log going to its home; imported only now, when the socket listens."""
     from bridge.engine import Kernel
-    from bridge.rest.logs import start_logging
+    from bridge.logs import start_logging
 
     kernel = Kernel(options.settings)
     start_logging(kernel.home.logs_path, options.settings.verbose)

@@ -80,16 +80,18 @@ class Store:
 
     # -- workspaces
 
-    def open_workspace(self, name: str | None) -> str:
+    def open_workspace(self, name: str | None, *, labelled: bool | None = None) -> str:
         """The name of the workspace, held open (it does not expire) until the store closes.
 
         None is a new one, "last" the one used last (new if there is none); any other name is that one, made
-        when missing, and labelled from then on.
+        when missing, and labelled from then on unless `labelled` is False.
         """
+        if labelled is None:
+            labelled = name not in (None, "last")
         with self._database.write() as transaction:
             chosen = spaces.last_name(transaction) if name == "last" else name
             chosen = chosen or spaces.new_name(transaction)
-            row = spaces.use(transaction, chosen, labelled=name not in (None, "last"))
+            row = spaces.use(transaction, chosen, labelled=labelled)
             transaction.execute("INSERT OR IGNORE INTO opened VALUES (?, ?)", (self._owner.id, row))
         return chosen
 
@@ -105,6 +107,16 @@ class Store:
         if removed:
             self._housekeeper.garbage()
         return removed
+
+    def last_number(self, workspace: str) -> int:
+        """The number that `next_number` gave last in this workspace, 0 when it gave none."""
+        with self._database.read() as connection:
+            return spaces.last_number(connection, spaces.find_row(connection, workspace))
+
+    def next_number(self, workspace: str) -> int:
+        """A number that was never given in this workspace, by any process: 1 first."""
+        with self._database.write() as transaction:
+            return spaces.next_number(transaction, spaces.use(transaction, workspace))
 
     # -- names and states
 
@@ -210,6 +222,13 @@ class Store:
             self._housekeeper.garbage()
         self._watch_log()
         return state
+
+    def name(self, workspace: str, name: str, state: State) -> None:
+        """Give a state one more name; a name that exists keeps its place and lets its old state go."""
+        with self._database.write() as transaction:
+            replaced = _point(transaction, spaces.use(transaction, workspace), to_bytes(name), state.id)
+        if replaced:
+            self._housekeeper.garbage()
 
     def delete(self, workspace: str, name: str) -> bool:
         """Take the name away; whether it was there. What only its state needs is freed soon after."""

@@ -129,6 +129,8 @@ class Sweeper:
         return others
 
     def _free_rows(self, grace: float) -> int:
+        with self._database.write() as transaction:  # a state may have lost one of several names
+            transaction.execute("DELETE FROM orphans WHERE state IN (SELECT state FROM names)")
         with self._database.long_read() as connection:
             orphans = {row for (row,) in connection.execute("SELECT state FROM orphans")}
             states = orphans - _pinned(connection) - self._pins.held()
@@ -137,6 +139,7 @@ class Sweeper:
             garbage = _find_garbage(connection, states, 0.0 if grace == 0 else INPUTS_GRACE)
         with self._database.write() as transaction:
             pinned = _pinned(transaction.connection) | self._pins.held()
+            pinned |= {row for (row,) in transaction.execute("SELECT state FROM names")} & garbage.states
             _spare(transaction.connection, garbage, pinned)
             freed, epoch = _delete(transaction, garbage)
             marks = garbage.marks

@@ -60,6 +60,19 @@ def last_name(transaction: Transaction) -> str | None:
     return None if found is None else to_text(found[0])
 
 
+def last_number(connection: sqlite3.Connection, workspace: int | None) -> int:
+    """The number given out last in this workspace, 0 when none was."""
+    found = connection.execute("SELECT value FROM meta WHERE key = ?", (f"number:{workspace}",)).fetchone()
+    return 0 if found is None else int(found[0])
+
+
+def next_number(transaction: Transaction, workspace: int) -> int:
+    """A number that was never given out in this workspace, 1 first."""
+    number = last_number(transaction.connection, workspace) + 1
+    transaction.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"number:{workspace}", number))
+    return number
+
+
 def drop_names(transaction: Transaction, workspace: int, keep: tuple[str, ...] = ()) -> int:
     """Take all names but `keep` from a workspace; gives how many."""
     kept = [to_bytes(name) for name in keep]

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bridge.rest.logs import FILE, SharedLog
+from bridge.logs import FILE, SharedLog
 from tests.support import ROOT
 
 
@@ -46,7 +46,7 @@ def test_a_removed_folder_is_not_made_again(tmp_path: Path) -> None:
 def test_warnings_and_failed_threads_go_to_the_file_and_nowhere_else(tmp_path: Path) -> None:
     code = (
         "import logging, pathlib, sys, threading, warnings\n"
-        "from bridge.rest.logs import start_logging\n"
+        "from bridge.logs import start_logging\n"
         "start_logging(pathlib.Path(sys.argv[1]), False)\n"
         "warnings.warn('a warning')\n"
         "thread = threading.Thread(target=lambda: 1 / 0)\n"

@@ -1,0 +1,56 @@
+"""`python -m bridge.jupyter -f CONNECTION_FILE`: the process that a front end starts as its kernel."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from bridge.errors import BridgeError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one bridge kernel to its end; gives the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bridge.jupyter", description="A Jupyter kernel that keeps a state after every cell."
+    )
+    parser.add_argument("-f", dest="connection_file", type=Path, required=True, metavar="FILE")
+    parser.add_argument("--home", type=Path, help="where states are kept (default: in Jupyter's data folder)")
+    parser.add_argument(
+        "--kernel", metavar="NAME", help="the kernelspec to run cells in (this Python's ipykernel)"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="begin with the state in which the notebook was left"
+    )
+    arguments = parser.parse_args(argv)
+    # Front ends start with SIGINT for the terminal's sake; the handlers must be there before anything else.
+    from bridge.jupyter.app import App
+
+    try:
+        app = App(arguments.connection_file, arguments.home, arguments.kernel, resume=arguments.resume)
+    except (BridgeError, OSError, ValueError, KeyError) as error:
+        print(f"bridge kernel: {error}", file=sys.stderr)
+        return 2
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        app.on_signal(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, on_signal)
+    try:
+        app.run()
+    except BridgeError as error:
+        print(f"bridge kernel: {error}", file=sys.stderr)
+        return 1
+    finally:
+        app.close()
+        logging.shutdown()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,172 @@
+"""Bridge kernels started as a front end starts them, and what they say to one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+from jupyter_client.manager import KernelManager
+
+WAIT = 60.0
+"""Seconds that any one answer may take."""
+
+
+@dataclass
+class Run:
+    """What a front end saw of one cell."""
+
+    reply: dict[str, Any]
+    messages: list[dict[str, Any]] = field(default_factory=list)
+
+    def text(self, name: str = "stdout") -> str:
+        """What one stream brought."""
+        return "".join(
+            m["content"]["text"]
+            for m in self.messages
+            if m["msg_type"] == "stream" and m["content"]["name"] == name
+        )
+
+    def result(self) -> str | None:
+        """The value shown as `Out`."""
+        return next(
+            (m["content"]["data"]["text/plain"] for m in self.messages if m["msg_type"] == "execute_result"),
+            None,
+        )
+
+    def errors(self) -> list[str]:
+        """The names of the error outputs."""
+        return [m["content"]["ename"] for m in self.messages if m["msg_type"] == "error"]
+
+
+class Notebook:
+    """A front end with one kernel; `plain` has ipykernel alone behind it."""
+
+    def __init__(self, manager: KernelManager, env: Mapping[str, str]) -> None:
+        self.manager = manager
+        self._env = env
+        self.client = self._connect()
+
+    def _connect(self) -> BlockingKernelClient:
+        client: BlockingKernelClient = self.manager.client()
+        client.start_channels()
+        client.wait_for_ready(timeout=WAIT)
+        return client
+
+    def restart(self) -> None:
+        """Restart as JupyterLab does: the process ends and another one begins."""
+        self.client.stop_channels()
+        self.manager.restart_kernel(now=False, env=dict(self._env))
+        self.client = self._connect()
+
+    def send(self, code: str, cell_id: str | None = None, **content: Any) -> str:
+        """Send a cell; its message id."""
+        fields = {
+            "code": code,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": True,
+            "stop_on_error": True,
+            **content,
+        }
+        message = self.client.session.msg("execute_request", fields)
+        if cell_id is not None:
+            message["metadata"]["cellId"] = cell_id
+        self.client.shell_channel.send(message)
+        return str(message["header"]["msg_id"])
+
+    def finish(self, msg_id: str, answer: Callable[[str], str] | None = None) -> Run:
+        """All that comes of a cell, to its reply and its idle."""
+        run = Run({})
+        idle = False
+        end = time.monotonic() + WAIT
+        while not (idle and run.reply):
+            assert time.monotonic() < end, (run, idle)
+            with contextlib.suppress(Exception):
+                message = self.client.iopub_channel.get_msg(timeout=0.05)
+                if message["parent_header"].get("msg_id") == msg_id:
+                    run.messages.append(message)
+                    idle = idle or message["content"].get("execution_state") == "idle"
+            with contextlib.suppress(Exception):
+                message = self.client.shell_channel.get_msg(timeout=0)
+                if message["parent_header"].get("msg_id") == msg_id:
+                    run.reply = message["content"]
+            if answer is not None:
+                with contextlib.suppress(Exception):
+                    message = self.client.stdin_channel.get_msg(timeout=0)
+                    self.client.input(answer(message["content"]["prompt"]))
+        return run
+
+    def run(self, code: str, cell_id: str | None = None, **content: Any) -> Run:
+        """Run a cell to its end."""
+        return self.finish(self.send(code, cell_id, **content))
+
+    def value(self, code: str) -> str:
+        """What an expression gives, as text."""
+        run = self.run(code)
+        assert run.reply["status"] == "ok", run
+        return run.result() or run.text()
+
+    def ask(self, kind: str, content: dict[str, Any], channel: str = "shell") -> dict[str, Any]:
+        """The content of the reply to any other request."""
+        message = self.client.session.msg(kind, content)
+        target = getattr(self.client, f"{channel}_channel")
+        target.send(message)
+        end = time.monotonic() + WAIT
+        while True:
+            reply = target.get_msg(timeout=max(0.0, end - time.monotonic()))
+            if reply["parent_header"].get("msg_id") == message["header"]["msg_id"]:
+                content = reply["content"]
+                return content
+
+    def close(self) -> None:
+        """End the kernel as a front end does."""
+        self.client.stop_channels()
+        if self.manager.has_kernel:
+            self.manager.shutdown_kernel(now=False)
+        self.manager.context.term() if self.manager._created_context else None
+
+
+@contextlib.contextmanager
+def notebook(
+    home: Path,
+    *flags: str,
+    plain: bool = False,
+    name: str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Notebook]:
+    """A bridge kernel on this home; `name` is the notebook's path. `plain`: ipykernel in its place."""
+    argv = [
+        sys.executable,
+        "-m",
+        "ipykernel_launcher" if plain else "bridge.jupyter",
+        "-f",
+        "{connection_file}",
+    ]
+    if not plain:
+        argv += ["--home", str(home), *flags]
+    spec = KernelSpec(argv=argv, display_name="test", language="python", interrupt_mode="message")
+
+    class One(KernelSpecManager):
+        def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+            return spec
+
+    variables = {**os.environ, "JPY_PARENT_PID": str(os.getpid()), **(env or {})}
+    variables.pop("PYTEST_CURRENT_TEST", None)
+    if name is not None:
+        variables["JPY_SESSION_NAME"] = name
+    manager = KernelManager(kernel_name="test", kernel_spec_manager=One())
+    manager.start_kernel(env=variables)
+    made = Notebook(manager, variables)
+    try:
+        yield made
+    finally:
+        made.close()
