@@ -104,7 +104,8 @@ def run(
     `timeout` (seconds) is one deadline for the cell: at it the cell is interrupted, and killed when that has no
     effect within GRACE.
     """
-    collector = Collector(limits)
+    collector = Collector(limits, running.feed.add)
+    running.feed.begin(collector.outputs, kernel.id)
     lines = iter(stdin or ())
 
     started = time.monotonic()

@@ -14,6 +14,7 @@ from typing import Any
 from bridge.engine import held, helper, replies, surgery
 from bridge.engine.executor import Executor, Terms
 from bridge.engine.expiry import Expiry
+from bridge.engine.feed import Feed
 from bridge.engine.queries import Queries
 from bridge.engine.running import Registry, Running
 from bridge.errors import Conflict, Interrupted, KernelError, ShuttingDown, StateNotFound
@@ -78,12 +79,14 @@ class Kernel:
         stdin: Sequence[str] | None = None,
         isolation: str = "shared",
         keep_on_error: bool = False,
+        feed: Feed | None = None,
     ) -> Reply:
         """Run `code` from a state and store the state that it leaves; gives the execution reply.
 
         A cell that fails stores nothing, unless `keep_on_error`. `timeout` is in seconds; `stdin` are the lines that
         `input()` reads; `isolation` "fresh" runs it in a process that never ran anything else. Conflict while an
-        execution of this `exec_id` is under way, or when the new name is that of the initial state.
+        execution of this `exec_id` is under way, or when the new name is that of the initial state. `feed` gets
+        its events.
         """
         new_state_name = self._new_name(new_state_name)
 
@@ -96,7 +99,7 @@ class Kernel:
             with self.store.pin(state):
                 return self._executor.from_state(state, running, new_state_name, terms)
 
-        return self._under_way(exec_id, code, work)
+        return self._under_way(exec_id, code, work, feed)
 
     def multistate_execute(
         self,
@@ -107,6 +110,7 @@ class Kernel:
         *,
         timeout: float | None = None,
         stdin: Sequence[str] | None = None,
+        feed: Feed | None = None,
     ) -> Reply:
         """Run `code` over several states: `alias.x` is the x of that alias's state. Nothing is stored."""
 
@@ -124,7 +128,7 @@ class Kernel:
             with self._pinned([base, *states.values()]):
                 return self._executor.over_states(base, states, running, Terms(self._limit(timeout), stdin))
 
-        return self._under_way(exec_id, code, work)
+        return self._under_way(exec_id, code, work, feed)
 
     def interrupt(self, exec_id: str, force: bool = False) -> Reply:
         """Interrupt the execution of that id, waiting or running: `{"interrupted", "how"}`. Answers at once."""
@@ -132,6 +136,10 @@ class Kernel:
         if running is None:
             return {"interrupted": False, "how": None}
         return running.interrupt(force)
+
+    def events(self, exec_id: str) -> Feed | None:
+        """What becomes of an execution, event by event; None when it does not run and ended too long ago."""
+        return self._registry.feed(exec_id)
 
     # -- states
 
@@ -291,10 +299,13 @@ class Kernel:
             stack.enter_context(self.store.pin(state))
         return stack
 
-    def _under_way(self, exec_id: str, code: str, work: Callable[[Running], Reply]) -> Reply:
+    def _under_way(
+        self, exec_id: str, code: str, work: Callable[[Running], Reply], feed: Feed | None
+    ) -> Reply:
         """Register an execution for its whole length, and turn what goes wrong around the cell into a reply."""
-        running = self._registry.begin(exec_id, code)
+        running = self._registry.begin(exec_id, code, feed)
         started = time.monotonic()
+        reply = replies.failed("InternalServerError", "an error of the engine's own ended the execution")
         try:
             reply = work(running)
         except Interrupted:
@@ -307,8 +318,8 @@ class Kernel:
             ename = "ServerShutdown" if self._closing else error.code
             reply = replies.failed(ename, str(error))
         finally:
-            self._registry.end(running)
-        reply["duration"] = round(time.monotonic() - started, 6)
+            reply["duration"] = round(time.monotonic() - started, 6)
+            self._registry.end(running, reply)
         return reply
 
     def _limit(self, timeout: float | None) -> float | None:

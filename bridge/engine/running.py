@@ -6,9 +6,12 @@ import threading
 import time
 from typing import Any
 
+from bridge.engine.feed import Feed
 from bridge.errors import Conflict
 from bridge.pool import KernelProcess, Ticket
 
+REMEMBERED, REMEMBERED_SIZE = 256, 64 * 1024 * 1024
+"""Ended executions whose events can be read again, and about the characters that these may have."""
 IGNORED_AFTER = 5.0
 """Seconds after which an interrupt that had no effect is called ignored."""
 
@@ -19,9 +22,11 @@ class Running:
     `ticket` ends its wait for a kernel. A kernel is `attached` while its cell runs there.
     """
 
-    def __init__(self, exec_id: str, code: str) -> None:
+    def __init__(self, exec_id: str, code: str, feed: Feed | None = None) -> None:
         self.exec_id = exec_id
         self.code = code
+        self.feed = feed or Feed()
+        self.feed.add({"event": "queued"})
         self.ticket = Ticket()
         self.forced = False
         self.timed_out = False
@@ -80,27 +85,42 @@ class Running:
 
 
 class Registry:
-    """All executions of one engine."""
+    """All executions of one engine, and what the latest ended ones showed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: dict[str, Running] = {}
+        self._ended: dict[str, Feed] = {}  # the latest last
         self._none_left = threading.Condition(self._lock)
 
-    def begin(self, exec_id: str, code: str) -> Running:
-        """A new execution; Conflict while one of that id is under way."""
-        running = Running(exec_id, code)
+    def begin(self, exec_id: str, code: str, feed: Feed | None = None) -> Running:
+        """A new execution, whose events go to `feed`; Conflict while one of that id is under way."""
         with self._lock:
             if exec_id in self._running:
                 raise Conflict(f"an execution with exec_id {exec_id!r} is running")
-            self._running[exec_id] = running
+            running = self._running[exec_id] = Running(exec_id, code, feed)
         return running
 
-    def end(self, running: Running) -> None:
+    def end(self, running: Running, reply: dict[str, Any]) -> None:
         """The execution has its reply."""
+        running.feed.end(reply)
         with self._lock:
             self._running.pop(running.exec_id, None)
+            self._ended.pop(running.exec_id, None)
+            self._ended[running.exec_id] = running.feed
+            size = sum(feed.size for feed in self._ended.values())
+            for exec_id, feed in list(self._ended.items())[:-1]:
+                if len(self._ended) <= REMEMBERED and size <= REMEMBERED_SIZE:
+                    break
+                size -= feed.size
+                del self._ended[exec_id]
             self._none_left.notify_all()
+
+    def feed(self, exec_id: str) -> Feed | None:
+        """The events of the execution of that id, which runs, or is among the latest that ended."""
+        with self._lock:
+            running = self._running.get(exec_id)
+            return running.feed if running is not None else self._ended.get(exec_id)
 
     def find(self, exec_id: str) -> Running | None:
         """The execution of that id, while it is under way."""

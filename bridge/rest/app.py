@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 import bottle
 
 from bridge.errors import BridgeError, ShuttingDown
+from bridge.rest import events
 from bridge.rest.auth import Access, unauthorized
 from bridge.rest.body import BODY_LIMIT, parse_body, parse_query, read_body
+from bridge.rest.events import EVENT_STREAM
 from bridge.rest.openapi import document
 from bridge.rest.replies import INTERNAL, JSON, body_of, body_of_status, dump
 from bridge.rest.routes import ROUTES, Route
@@ -108,21 +110,45 @@ def _finish() -> None:
 def _callback(route: Route, site: Callable[[], Site]) -> Callable[..., Any]:
     def answer(**names: str) -> Any:
         here, environ = site(), bottle.request.environ
-        given = {name: path_text(segment) for name, segment in names.items()}
+        given: dict[str, Any] = {name: path_text(segment) for name, segment in names.items()}
         if route.method == "POST":
             data = read_body(environ, here.body_limit)
             given |= parse_body(data, environ.get("CONTENT_TYPE"), route.body)
         given |= parse_query(environ.get("QUERY_STRING", ""), route.query)
         if route.public:
             given["authorised"] = environ[_AUTHORISED]
+        if route.streams:
+            feed = route.handler(here.kernel, given)["feed"]
+            return _begun(
+                events.stream(feed, events.position(environ, given["after"]), here.every), EVENT_STREAM
+            )
         if not route.executes:
             return _json(route.handler(here.kernel, given))
+        if events.wanted(environ):
+            return _followed(route, here, given)
         job = Job(lambda: route.handler(here.kernel, given), "execution")
         if job.wait(here.every):
             return _json(job.result())
         return _begun(job.body(here.every))
 
     return _guarded(answer)
+
+
+def _followed(route: Route, here: Site, given: dict[str, Any]) -> Any:
+    """An execution as a stream of its events; an error that keeps it from beginning is answered as ever."""
+    from bridge.engine.feed import Feed  # not before the socket listens
+
+    feed = Feed()
+
+    def call() -> dict[str, Any]:
+        try:
+            return route.handler(here.kernel, {**given, "feed": feed})
+        finally:
+            feed.close()
+
+    job = Job(call, "execution")
+    first, _ = feed.after(0, here.every)
+    return _begun(events.stream(feed, 0, here.every), EVENT_STREAM) if first else _json(job.result())
 
 
 def _guarded(callback: Callable[..., Any]) -> Callable[..., Any]:
@@ -149,8 +175,8 @@ def _json(value: dict[str, Any]) -> bytes:
     return dump(value)
 
 
-def _begun(body: Iterator[bytes]) -> Iterator[bytes]:
-    bottle.response.content_type = JSON
+def _begun(body: Iterator[bytes], content_type: str = JSON) -> Iterator[bytes]:
+    bottle.response.content_type = content_type
     return body
 
 

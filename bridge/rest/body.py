@@ -84,6 +84,12 @@ NAME = Kind(
     lambda value: _is_text(value) and 1 <= len(value) <= 255,
 )
 FLAG = Kind("true or false", {"type": "boolean"}, lambda value: isinstance(value, bool), _flag_from_text)
+COUNT = Kind(
+    "a whole number, 0 or above",
+    {"type": "integer", "minimum": 0},
+    lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0,
+    lambda text: int(text) if text.isascii() and text.isdigit() else text,
+)
 SECONDS = Kind("a number of seconds above 0", {"type": "number", "exclusiveMinimum": 0}, _is_seconds)
 TEXTS = Kind(
     "a list of strings",

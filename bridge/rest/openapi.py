@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bridge.rest.body import Field
+from bridge.rest.events import EVENT_STREAM
 from bridge.rest.replies import JSON
 from bridge.rest.routes import ROUTES, Route
 from bridge.version import VERSION
@@ -52,6 +53,10 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "Groups": _object(groups={"type": "array", "items": _TEXTS}, fingerprints=_TEXTS),
     "Rebuilt": _object(state_name=_TEXT, groups={"type": "array", "items": _TEXTS}, fingerprints=_TEXTS),
     "Diff": _object(added=_TEXTS, removed=_TEXTS, changed=_TEXTS),
+    "Event": {
+        **_object(event=_TEXT),
+        "description": "the data of each event: `queued`, `running`, `output`, `update`, `clear`, and last `reply`",
+    },
     "Status": _object(status=_TEXT),
     "Interrupted": _object(interrupted={"type": "boolean"}),
     "Health": _object(status=_TEXT),
@@ -113,7 +118,7 @@ def _operation(route: Route) -> dict[str, Any]:
             *(_parameter(field) for field in route.query),
         ],
         "responses": {
-            "200": _answer("the reply", route.reply),
+            "200": _success(route),
             **{status: _answer(_STATUSES[status], "Error") for status in sorted(statuses)},
         },
     }
@@ -127,9 +132,20 @@ def _operation(route: Route) -> dict[str, Any]:
     return operation
 
 
-def _answer(description: str, schema: str) -> dict[str, Any]:
+def _success(route: Route) -> dict[str, Any]:
+    """The reply, its events, or the one that the client asks for."""
+    events = _answer("the execution's events", "Event", EVENT_STREAM)
+    if route.streams:
+        return events
+    answer = _answer("the reply", route.reply)
+    if route.executes:
+        answer["content"].update(events["content"])
+    return answer
+
+
+def _answer(description: str, schema: str, content_type: str = JSON) -> dict[str, Any]:
     reference = {"$ref": f"#/components/schemas/{schema}"}
-    return {"description": description, "content": {JSON: {"schema": reference}}}
+    return {"description": description, "content": {content_type: {"schema": reference}}}
 
 
 def _parameter(field: Field) -> dict[str, Any]:

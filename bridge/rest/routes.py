@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bridge.errors import BadRequest, NotFound, StateNotFound
-from bridge.rest.body import FLAG, MAPPING, NAME, SECONDS, TEXT, TEXTS, Field, choice
+from bridge.rest.body import COUNT, FLAG, MAPPING, NAME, SECONDS, TEXT, TEXTS, Field, choice
 from bridge.version import VERSION
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ T = TypeVar("T")
 class Route:
     """One method on one path. `rule` is bottle's; `reply` names a schema of the OpenAPI document.
 
-    `executes` marks a route whose answer may take as long as a cell does. `public` ones answer without a
+    `executes` marks a route whose answer may take as long as a cell does: its handler finds a `feed` among the fields
+    when the client wants events; `streams` one that answers with an
+    execution's events, whose handler gives `{"feed": Feed}`. `public` ones answer without a
     token, and are told by the field `authorised` whether there was one.
     """
 
@@ -38,6 +40,7 @@ class Route:
     query: tuple[Field, ...] = ()
     executes: bool = False
     public: bool = False
+    streams: bool = False
 
 
 def execute(kernel: Kernel, given: Given) -> dict[str, Any]:
@@ -50,6 +53,7 @@ def execute(kernel: Kernel, given: Given) -> dict[str, Any]:
         stdin=given["stdin"],
         isolation=given["isolation"],
         keep_on_error=given["keep_on_error"],
+        feed=given.get("feed"),
     )
 
 
@@ -61,6 +65,7 @@ def multistate_execute(kernel: Kernel, given: Given) -> dict[str, Any]:
         given["default_state"],
         timeout=given["timeout"],
         stdin=given["stdin"],
+        feed=given.get("feed"),
     )
 
 
@@ -119,6 +124,13 @@ def reset(kernel: Kernel, given: Given) -> dict[str, Any]:
 
 def interrupt(kernel: Kernel, given: Given) -> dict[str, Any]:
     return kernel.interrupt(given["exec_id"], given["force"])
+
+
+def events(kernel: Kernel, given: Given) -> dict[str, Any]:
+    feed = kernel.events(given["exec_id"])
+    if feed is None:
+        raise NotFound(f"no execution with exec_id {given['exec_id']!r} runs or ended of late")
+    return {"feed": feed}
 
 
 def health(kernel: Kernel, given: Given) -> dict[str, Any]:
@@ -260,6 +272,20 @@ ROUTES = (
         interrupt,
         "Interrupted",
         body=(_EXEC_ID, Field("force", FLAG, "kills the kernel's process", default=False)),
+    ),
+    Route(
+        "GET",
+        "/events",
+        "Follows an execution that runs, or reads again what one showed that ended of late",
+        events,
+        "Event",
+        query=(
+            _EXEC_ID,
+            Field(
+                "after", COUNT, "the number of the last event seen; the header Last-Event-ID wins", default=0
+            ),
+        ),
+        streams=True,
     ),
     Route("GET", "/health", "Tells that the server lives; with a token, how", health, "Health", public=True),
 )

@@ -278,7 +278,8 @@ def test_waits_for_a_later_part(case: str) -> None:
 
 def test_no_row_is_forgotten() -> None:
     """Every row is in a table, has a test that bears its name, or waits with a reason."""
-    source = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    folders = Path(__file__).parent, Path(__file__).parent.parent / "rest"
+    source = "".join(path.read_text() for folder in folders for path in folder.glob("test_*.py"))
     named = {found.upper() for found in re.findall(r"^def test_([ok]\d\d)_", source, re.MULTILINE)}
     tables = {case.id for table in (restoring, outputs, kernels) for case in table.CASES}
     rows = {f"R{n:02}" for n in range(1, 31)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 WAITING = {
     "O10": "widget state travels over comms: needs the JupyterLab kernelspec",
-    "O17": "output read again after a lost connection: needs server-sent events",
     "K07": "a memory limit for each kernel: not built yet",
     "K11": "completion requests while a cell runs: needs the JupyterLab kernelspec",
     "K13": "the stop button of JupyterLab: needs the kernelspec",

@@ -13,7 +13,7 @@ def test_an_id_is_taken_until_its_execution_ends() -> None:
     first = registry.begin("a", "1")
     with pytest.raises(Conflict, match="'a'"):
         registry.begin("a", "2")
-    registry.end(first)
+    registry.end(first, {})
     assert registry.find("a") is None
     registry.begin("a", "3")
 
@@ -29,5 +29,5 @@ def test_an_interrupt_of_a_waiting_execution_ends_its_wait() -> None:
 def test_nothing_is_interrupted_when_all_is_over() -> None:
     registry = Registry()
     running = registry.begin("a", "1")
-    registry.end(running)
+    registry.end(running, {})
     assert registry.wait_until_empty(0)

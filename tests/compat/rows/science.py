@@ -116,7 +116,7 @@ LIGHTGBM = Library(
         Row("LGBMClassifier", "lgb.LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1).fit(*data(int))", "x.predict_proba(probe())"),
         Row("LGBMRegressor", "lgb.LGBMRegressor(n_estimators=3, verbose=-1, n_jobs=1).fit(*data())", "x.predict(probe()), x.feature_importances_"),
         Row("Booster", "lgb.train({'verbose': -1, 'num_threads': 1}, lgb.Dataset(*data()), 3)", "x.predict(probe()), x.num_trees(), x.params.get('verbose')"),
-        Row("Dataset", "lgb.Dataset(*data())", "x.construct().num_data()"),
+        Row("Dataset", "lgb.Dataset(*data(), params={'verbose': -1})", "x.construct().num_data()"),
         Row("Dataset, constructed", "lgb.Dataset(*data(), params={'verbose': -1}).construct()", "x.num_data(), x.get_label()[:3]"),
     ),
 )  # fmt: skip
