@@ -5,7 +5,8 @@
     ├── Unauthorized 401           the token is wrong or missing
     ├── Forbidden 403              the Host or the Origin is foreign
     ├── NotFound 404               no such route, state or variable
-    │   └── StateNotFound          no state of that name
+    │   ├── StateNotFound          no state of that name
+    │   └── SessionNotFound        no session of that id
     ├── Conflict 409               the request contradicts what is there
     ├── BodyTooLarge 413           the request's body is over the limit
     ├── UnsupportedMedia 415       the body is not application/json
@@ -66,6 +67,10 @@ class NotFound(BridgeError):
 
 class StateNotFound(NotFound):
     """There is no state of that name; the message is the name."""
+
+
+class SessionNotFound(NotFound):
+    """There is no session of that id."""
 
 
 class Conflict(BridgeError):

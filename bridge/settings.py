@@ -19,7 +19,7 @@ _RETENTION_RANGE = range(1, 31_536_000 + 1)
 
 
 def retention_from(environ: Mapping[str, str]) -> int:
-    """Seconds that unlabelled workspaces are kept unused; the first variable that is set wins.
+    """Seconds that unlabelled workspaces and state files are kept unused; the first variable that is set wins.
 
     ValueError, with a message that names the variable, for anything but a whole number in range.
     """
@@ -34,13 +34,32 @@ def retention_from(environ: Mapping[str, str]) -> int:
     return DEFAULT_RETENTION
 
 
+DEFAULT_IDLE = 600.0
+_IDLE_VARIABLE = "BRIDGE_IDLE_SECONDS"
+
+
+def idle_from(environ: Mapping[str, str]) -> float:
+    """Seconds without a cell after which a session's kernel is released. ValueError for what is no number above 0."""
+    text = environ.get(_IDLE_VARIABLE)
+    if text is None:
+        return DEFAULT_IDLE
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 31_536_000:
+        raise ValueError(f"{_IDLE_VARIABLE} must be a number of seconds above 0, not {text!r}")
+    return seconds
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How one engine runs; every field has the default that the command line documents.
 
     `home` None means the default home (see `bridge.store.home.default_path`); `workspace` None a new one,
     `"last"` the one used last. `kernel_name` None is the server's own interpreter. `timeout` is in seconds
-    (None: no limit), `max_output_bytes` in characters of stream text for one cell, `retention` in seconds.
+    (None: no limit), `max_output_bytes` in characters of stream text for one cell, `retention` and
+    `idle_seconds` in seconds.
     No variable of the environment whose value holds one of the `secrets` reaches a kernel.
     """
 
@@ -56,4 +75,5 @@ class Settings:
     display_max_colwidth: int = 128
     verbose: bool = False
     retention: int = DEFAULT_RETENTION
+    idle_seconds: float = DEFAULT_IDLE
     secrets: tuple[str, ...] = field(default=(), repr=False, compare=False)

@@ -10,6 +10,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
+
 T = TypeVar("T")
 
 
@@ -21,6 +23,14 @@ def until(check: Callable[[], T], what: str, timeout: float = 30) -> T:
         assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
         pause.wait(0.01)
     return value
+
+
+def is_over(pid: int) -> bool:
+    """Whether a process has ended, reaped or not."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def background(call: Callable[..., T], *args: Any, **named: Any) -> Future[T]:

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.concurrency import Flag, background, until
+from tests.concurrency import Flag, background, is_over, until
 from tests.support import Client, Server, quote, text_of
 
 
@@ -191,14 +191,6 @@ def test_a_kernels_death_is_told_and_hurts_nobody_else(
     assert text_of(other.result(30)) == "safe\n"
     assert text_of(client.run("print(x)", "before")) == "safe\n"
     assert names(client) == ["initial", "before", "other"]
-
-
-def is_over(pid: int) -> bool:
-    """Whether a process has ended, reaped or not."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 def test_a_kernel_killed_from_outside_while_idle_is_replaced(client: Client) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from bridge.engine.keeper import Keeper
 from bridge.engine.running import Running
 from bridge.errors import BridgeError, KernelDied, RestoreFailed
 from bridge.outputs import Limits
-from bridge.pool import KernelProcess, Pool
+from bridge.pool import KernelProcess, Pool, Ticket
 from bridge.store.manifest import State
 from bridge.store.store import Store
 
@@ -22,6 +23,9 @@ log = logging.getLogger(__name__)
 
 TRIES = 3
 """Kernels that are tried in turn when one dies, or fails, before a cell has begun in it."""
+
+KEEP_SECONDS = 600.0
+"""The bound of saving a whole namespace as a state."""
 
 _INTERRUPTED = ("CancelledError", "CalledProcessError")
 """How a cell that awaits, or one that runs a shell, meets an interrupt."""
@@ -86,6 +90,23 @@ class Executor:
                 self._pool.release(kernel)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
+    def keep_namespace(self, kernel: KernelProcess, base: State, history: Sequence[str], name: str) -> State:
+        """Store all that a kernel holds as a state, after `base` and the cells that it ran since then.
+
+        KernelDied, KernelTimeout, RestoreFailed when the kernel gives no account of itself.
+        """
+        running = Running(name, "")
+        running.attach(kernel)
+        orders = {"nonce": uuid.uuid4().hex[:10], "state": name, "all": True}
+        outcome = cells.run(kernel, orders, running, self._limits, None, KEEP_SECONDS)
+        if outcome.died is not None:
+            raise KernelDied(outcome.died)
+        if "units" not in outcome.report:
+            raise RestoreFailed(
+                str(outcome.report.get("fault") or "the kernel gave no account of the namespace")
+            )
+        return self.keeper.keep_line(base, name, history, outcome.report)
+
     # -- inside
 
     def _run(
@@ -103,7 +124,7 @@ class Executor:
         and no cell is run twice.
         """
         for attempt in range(TRIES):
-            kernel = self._lease_holding(state, running, terms.fresh)
+            kernel = self.lease_holding(state, running.ticket, terms.fresh)
             try:
                 if kernel.looks_dead() and attempt < TRIES - 1:
                     kernel.retire = True
@@ -113,7 +134,7 @@ class Executor:
                 if not running.attach(kernel):
                     return replies.failed("KeyboardInterrupt", "")
                 outcome = cells.run(kernel, orders, running, self._limits, terms.stdin, terms.timeout)
-                reply = _reply_of(outcome, kernel, running)
+                reply = reply_of(outcome, kernel, running)
                 if outcome.died is None and ("fault" in outcome.report or not outcome.report):
                     kernel.retire = True
                     # Nothing is known of what the cell read, so it may have read anything.
@@ -126,8 +147,8 @@ class Executor:
                 self._pool.release(kernel)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def _lease_holding(self, state: State, running: Running, fresh: bool) -> KernelProcess:
-        """A leased kernel that holds the state."""
+    def lease_holding(self, state: State, ticket: Ticket, fresh: bool) -> KernelProcess:
+        """A leased kernel that holds the state; `ticket` ends the wait for one. Whoever has it releases it."""
         last: BridgeError | None = None
         for _ in range(TRIES):
             only = None if fresh else held.home_of_live(state.manifest)
@@ -135,7 +156,7 @@ class Executor:
                 rank=lambda kernel: held.cost(kernel.held, state),
                 fresh=fresh,
                 only=only,
-                ticket=running.ticket,
+                ticket=ticket,
             )
             mine: held.Held = kernel.held
             if mine.bound and not mine.holds(state):
@@ -177,7 +198,7 @@ class Executor:
         reply["state"] = replies.snapshot_report(before.manifest, state.manifest, report)
 
 
-def _reply_of(outcome: cells.Outcome, kernel: KernelProcess, running: Running) -> Reply:
+def reply_of(outcome: cells.Outcome, kernel: KernelProcess, running: Running) -> Reply:
     """The reply of a cell that ran, before its state is stored."""
     reply = replies.finished(outcome.content, outcome.report, outcome.outputs.outputs(), outcome.duration)
     reply["kernel_id"] = kernel.id

@@ -98,12 +98,19 @@ def ask(kernel: KernelProcess, content: dict[str, Any], buffers: Sequence[bytes]
 
     A kernel that does not answer in time is killed: KernelTimeout.
     """
+    return exchange(kernel, content, buffers)[0]
+
+
+def exchange(
+    kernel: KernelProcess, content: dict[str, Any], buffers: Sequence[bytes] = ()
+) -> tuple[dict[str, Any], list[memoryview]]:
+    """As `ask`, with the answer's buffers."""
     seconds = INSPECT_SECONDS if content["op"] == "inspect" else REQUEST_SECONDS
     try:
-        reply, _ = kernel.request(content, buffers, timeout=seconds)
+        reply, answered = kernel.request(content, buffers, timeout=seconds)
     except KernelTimeout:
         kernel.kill()
         raise
     if reply.get("status") != "ok":
         raise RestoreFailed(str(reply.get("reason", reply)))
-    return reply
+    return reply, answered

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bridge.engine import cells, held, records
@@ -61,6 +61,21 @@ class Keeper:
         mine.adopt(state, mine.inputs if cell is None else [*mine.inputs, cell])
         return state
 
+    def keep_line(self, before: State, name: str, cells_run: Sequence[str], report: Report) -> State:
+        """Store under `name` the state that a line of cells left, none of which stored one, since `before`."""
+        inputs = before.inputs
+        for cell in cells_run:
+            inputs = self._store.add_input(inputs, cell)
+        return self._store.put(
+            self._workspace,
+            name,
+            parent=before.id,
+            code="\n".join(cells_run),
+            inputs=inputs,
+            info={"execution_count": report["count"], "seed": before.info.get("seed", 0)},
+            manifest=records.successor(before.manifest, report),
+        )
+
     def give(
         self,
         kernel: KernelProcess,
@@ -93,6 +108,11 @@ class Keeper:
         dirty = report.get("dirty")
         mine.spoil(list(mine.units) if dirty is None else dirty)
         return dirty is not None
+
+    def remember_sources(self, sources: Iterable[str]) -> None:
+        """Keep texts that functions come from and that were no cells."""
+        for text in sources:
+            self._store.cache_put("cell", cell_file(text), [text, 0])
 
     def remember_cells(self, state: State) -> None:
         """Keep the cells that a state's functions come from: a state made of it may not be in their line."""

@@ -17,6 +17,7 @@ from bridge.engine.expiry import Expiry
 from bridge.engine.feed import Feed
 from bridge.engine.queries import Queries
 from bridge.engine.running import Registry, Running
+from bridge.engine.sessions import Sessions, find_or_raise
 from bridge.errors import Conflict, Interrupted, KernelError, ShuttingDown, StateNotFound
 from bridge.outputs import Limits
 from bridge.pool import KernelProcess, Pool, PoolSettings
@@ -65,6 +66,15 @@ class Kernel:
         self._executor = Executor(self.store, self.pool, self.workspace, limits)
         self._expiry = Expiry(self.store, self.settings.retention)
         self._queries = Queries(self.store, self.workspace, self._executor.ask)
+        self.sessions = Sessions(
+            self.store,
+            self.pool,
+            self._executor,
+            limits,
+            idle_seconds=self.settings.idle_seconds,
+            find_state=find_or_raise(lambda name: self.store.find(self.workspace, name)),
+            under_way=self._under_way,
+        )
 
     # -- executing
 
@@ -88,7 +98,7 @@ class Kernel:
         execution of this `exec_id` is under way, or when the new name is that of the initial state. `feed` gets
         its events.
         """
-        new_state_name = self._new_name(new_state_name)
+        new_state_name = self.new_name(new_state_name)
 
         terms = Terms(self._limit(timeout), stdin, isolation == "fresh", keep_on_error)
 
@@ -187,7 +197,7 @@ class Kernel:
 
         `{"state_name", "groups", "fingerprints"}`, or None when a state is missing.
         """
-        new_state_name = self._new_name(new_state_name)
+        new_state_name = self.new_name(new_state_name)
         entry = self.store.find(self.workspace, input_state)
         source = self.store.find(self.workspace, source_state)
         if entry is None or source is None:
@@ -240,10 +250,12 @@ class Kernel:
         self._closing = True
         for running in self._registry.all():
             running.shutdown = True
+        self.sessions.close()
         self.pool.shutdown()
         if not self._registry.wait_until_empty(CLOSE_SECONDS / 4):
             log.warning("executions were still under way when the engine closed")
         self._expiry.close()
+        self.sessions.let_go()
         self.store.close()
         self.home.close()
 
@@ -274,7 +286,7 @@ class Kernel:
         """A name of this workspace without the workspace before it."""
         return name.removeprefix(f"{self.workspace}:")
 
-    def _new_name(self, name: str | None) -> str:
+    def new_name(self, name: str | None) -> str:
         """The name under which a new state is stored; Conflict when that is the initial one's."""
         if name is None:
             return uuid.uuid4().hex

@@ -38,6 +38,9 @@ under the private name `_bridge_kernel` (see `bridge.engine.helper`). Roles, in 
 - `bridge_magics` the magics of a notebook for its states (kernelspec door)
 - `ask`          their questions to the bridge
 - `inspection`   states that the kernel does not hold, looked at apart
+- `session`      a session's namespace into its state file and back
+- `state_file`   each value pickled by itself within a cap
+- `captured`     definitions as source
 - `frozen`       the standard library as it was before any cell
 - `canonical`    hashes of content and alias groups
 """

@@ -29,6 +29,7 @@ from .loader import Source
 from .patches import ROOT as PATCH
 from .patches import Patches
 from .plain import Names, PlainNamespace
+from .session import Session
 from .snapshot import OUTPUT, Snapshots, is_name
 from .stamps import plain_value
 from .streams import Streams
@@ -63,6 +64,7 @@ class Helper:
         self.snapshots = Snapshots(shell.user_ns, folder, options["kernel_id"], self.tracker.learn)
         package = __name__.rpartition(".")[0]
         self.modules = {name: each for name, each in sys.modules.items() if name.partition(".")[0] == package}
+        self.session = Session(shell, self._names, self._know_source)
         self.absent: dict[str, str] = {}  # name -> why the state at hand lacks it
         self.aliases: dict[str, Any] = {}  # what a cell over several states sees beside the namespace
         self.moving = False  # the cell goes to another state at its end
@@ -76,6 +78,9 @@ class Helper:
             "switch": self._switch,
             "inspect": self._inspect,
             "aliases": self._set_aliases,
+            "session_adopt": self._adopt,
+            "session_save": self.session.save,
+            "session_restore": self.session.restore,
         }
 
     def install(self) -> None:
@@ -247,6 +252,12 @@ class Helper:
             rebound |= {
                 name for name in names if plain_value(scope[name])
             }  # an identity is no proof of theirs
+        if orders.get("session"):
+            failure = result.error_in_exec or result.error_before_exec if result is not None else None
+            if not error or failure is not None:
+                self.session.after_cell(
+                    self.names.transformed(raw_cell), failure if error else None, _code_name(raw_cell)
+                )
         rebound &= values.keys()
         if (
             (error and not orders.get("keep_on_error"))
@@ -326,6 +337,7 @@ class Helper:
             self.streams.settle()
             reply = self._handlers[content["op"]](content, message.get("buffers", []))
             reply.setdefault("status", "ok")
+            buffers = reply.pop("buffers", buffers)
         except Exception as error:  # the server decides what to do about a fault of ours
             reply = {"status": "error", "reason": "".join(traceback.format_exception(error))}
         finally:
@@ -416,6 +428,17 @@ class Helper:
             if hasattr(linecache, "_ipython_cache"):
                 linecache._ipython_cache[name] = entry
             compiler._filename_map[name] = number
+
+    def _know_source(self, text: str) -> str:
+        """Make a definition's source known as a cell's is; the file name of its code."""
+        name = _code_name(text)
+        self._know_cells([[text, 0, name]])
+        return name
+
+    def _adopt(self, request: Request, buffers: list[Any]) -> Reply:
+        """The state at hand is a session's from now on."""
+        cells = [self.names.transformed(text) for text in request["cells"]]
+        return self.session.adopt({"cells": cells}, buffers)
 
     # Over states that this kernel does not hold.
 

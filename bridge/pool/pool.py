@@ -77,6 +77,7 @@ class Pool:
         self._changed = threading.Condition(self._lock)  # wakes the keeper
         self._leases: Leases[KernelProcess] = Leases(settings.size)
         self._kernels: dict[str, KernelProcess] = {}  # every one not yet ended, starting ones too
+        self._detached: set[str] = set()
         self._starters: set[threading.Thread] = set()
         self._host: Host | None = None
         self._retry_at, self._retry_after = 0.0, RETRY_FIRST
@@ -138,14 +139,23 @@ class Pool:
         with self._lock:
             if kernel.retire:
                 self._leases.leased.pop(kernel.id, None)
+                self._detached.discard(kernel.id)
             else:
                 self._leases.give_back(kernel)
             self._match()
         if kernel.retire:
             self._end(kernel)
 
+    def detach(self, kernel: KernelProcess) -> None:
+        """Makes a leased kernel the caller's for good; its place is free for another. `release` ends it."""
+        with self._lock:
+            kernel.retire = True
+            self._leases.leased.pop(kernel.id, None)
+            self._detached.add(kernel.id)
+            self._match()
+
     def status(self) -> list[dict[str, Any]]:
-        """Every kernel: `id`, `pid`, `state` (starting, idle, leased, ending), `used`, `started_at`."""
+        """Every kernel: `id`, `pid`, `state` (starting, idle, leased, detached, ending), `used`, `started_at`."""
         with self._lock:
             idle = {kernel.id for kernel in self._leases.idle}
             return [
@@ -156,6 +166,8 @@ class Pool:
                     if kernel.id in idle
                     else "leased"
                     if kernel.id in self._leases.leased
+                    else "detached"
+                    if kernel.id in self._detached
                     else "starting"
                     if not kernel.ready
                     else "ending",
@@ -277,6 +289,7 @@ class Pool:
         """A kernel has ended, as wished or not; called in the provisioners' thread."""
         with self._lock:
             self._kernels.pop(kernel.id, None)
+            self._detached.discard(kernel.id)
             self._leases.drop(kernel)
             self._match()
 

@@ -22,7 +22,8 @@ from bridge.rest.body import BODY_LIMIT, parse_body, parse_query, read_body
 from bridge.rest.events import EVENT_STREAM
 from bridge.rest.openapi import document
 from bridge.rest.replies import INTERNAL, JSON, body_of, body_of_status, dump
-from bridge.rest.routes import ROUTES, Route
+from bridge.rest.route import Route
+from bridge.rest.routes import ROUTES
 from bridge.rest.slow import EVERY, Job
 from bridge.rest.url import canonical_path, path_text
 
@@ -123,7 +124,9 @@ def _callback(route: Route, site: Callable[[], Site]) -> Callable[..., Any]:
                 events.stream(feed, events.position(environ, given["after"]), here.every), EVENT_STREAM
             )
         if not route.executes:
-            return _json(route.handler(here.kernel, given))
+            reply = _json(route.handler(here.kernel, given))
+            bottle.response.status = route.status
+            return reply
         if events.wanted(environ):
             return _followed(route, here, given)
         job = Job(lambda: route.handler(here.kernel, given), "execution")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -82,6 +83,11 @@ NAME = Kind(
     "a string of 1 to 255 characters",
     {"type": "string", "minLength": 1, "maxLength": 255},
     lambda value: _is_text(value) and 1 <= len(value) <= 255,
+)
+SESSION_ID = Kind(
+    "1 to 64 letters, digits, `_` and `-`",
+    {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$"},
+    lambda value: isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", value) is not None,
 )
 FLAG = Kind("true or false", {"type": "boolean"}, lambda value: isinstance(value, bool), _flag_from_text)
 COUNT = Kind(

@@ -9,7 +9,8 @@ from typing import Any
 from bridge.rest.body import Field
 from bridge.rest.events import EVENT_STREAM
 from bridge.rest.replies import JSON
-from bridge.rest.routes import ROUTES, Route
+from bridge.rest.route import Route
+from bridge.rest.routes import ROUTES
 from bridge.version import VERSION
 
 _TEXT = {"type": "string"}
@@ -24,6 +25,28 @@ def _object(**properties: Any) -> dict[str, Any]:
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [schema, {"type": "null"}]}
 
+
+_NUMBER = {"type": "number"}
+_LOST = {"type": "array", "items": _object(name=_TEXT, reason=_TEXT)}
+_SESSION_STATE = _object(
+    saved=_TEXTS,
+    restored=_TEXTS,
+    skipped=_LOST,
+    failed=_LOST,
+    engine=_or_null(_TEXT),
+    error=_or_null(_TEXT),
+    defs=_TEXTS,
+    largest={"type": "array", "items": _object(name=_TEXT, bytes={"type": "integer"})},
+)
+_SESSION = _object(
+    session_id=_TEXT,
+    live={"type": "boolean", "description": "whether it has a kernel"},
+    running={"type": "boolean", "description": "whether a cell runs or waits"},
+    created={**_NUMBER, "description": "seconds since the epoch, as last_reply"},
+    last_reply=_or_null(_NUMBER),
+    idle_seconds=_or_null(_NUMBER),
+    state_bytes=_or_null({"type": "integer"}),
+)
 
 SCHEMAS: dict[str, dict[str, Any]] = {
     "Error": _object(error=_object(code=_TEXT, message=_TEXT)),
@@ -58,6 +81,12 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "description": "the data of each event: `queued`, `running`, `output`, `update`, `clear`, and last `reply`",
     },
     "Status": _object(status=_TEXT),
+    "NewSession": _object(session_id=_TEXT, state=_SESSION_STATE),
+    "Sessions": _object(sessions={"type": "array", "items": _SESSION}),
+    "Session": _SESSION,
+    "SessionState": _object(state=_SESSION_STATE),
+    "StateName": _object(state_name=_TEXT),
+    "Paste": _object(path=_TEXT),
     "Interrupted": _object(interrupted={"type": "boolean"}),
     "Health": _object(status=_TEXT),
 }
@@ -66,7 +95,7 @@ _STATUSES = {
     "400": "a field is missing or wrong, or the body is not a JSON object",
     "401": "the token is missing or wrong",
     "403": "the Host or the Origin is foreign",
-    "404": "there is no such state or variable",
+    "404": "there is no such state, variable or session",
     "409": "the request contradicts what exists or runs now",
     "413": "the body is over the limit",
     "415": "the body is not application/json",
@@ -118,7 +147,7 @@ def _operation(route: Route) -> dict[str, Any]:
             *(_parameter(field) for field in route.query),
         ],
         "responses": {
-            "200": _success(route),
+            str(route.status): _success(route),
             **{status: _answer(_STATUSES[status], "Error") for status in sorted(statuses)},
         },
     }

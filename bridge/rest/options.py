@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bridge.rest.auth import Access, host_name, origin_text
-from bridge.settings import Settings, default_pool_size, retention_from
+from bridge.settings import Settings, default_pool_size, idle_from, retention_from
 
 TOKEN_VARIABLE = "BRIDGE_TOKEN"
 DEFAULT_BIND = "127.0.0.1:8080"
@@ -217,6 +217,7 @@ def read_options(given: Mapping[str, Any], environ: MutableMapping[str, str]) ->
         values["kernel_name"] = values.pop("kernel")
     try:
         values["retention"] = retention_from(environ)
+        values["idle_seconds"] = idle_from(environ)
     except ValueError as error:
         raise UsageError(str(error)) from None
     secret = token or secrets.token_urlsafe(32)

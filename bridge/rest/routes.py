@@ -1,46 +1,25 @@
 """The routes: for each its fields, what it asks of the engine, and what it answers.
 
-One table serves the application and the OpenAPI document. A handler gets the engine and the checked
-fields (body, URL parameters and names from the path together) and gives the reply as a dict.
+One table serves the application and the OpenAPI document; the part of it about sessions is in `session_routes`. A
+handler gets the engine and the checked fields (body, URL parameters and names from the path together) and gives the
+reply as a dict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bridge.errors import BadRequest, NotFound, StateNotFound
-from bridge.rest.body import COUNT, FLAG, MAPPING, NAME, SECONDS, TEXT, TEXTS, Field, choice
+from bridge.rest.body import COUNT, FLAG, MAPPING, NAME, TEXT, TEXTS, Field, choice
+from bridge.rest.fields import CODE, EXEC_ID, STDIN, TIMEOUT
+from bridge.rest.route import Given, Route
+from bridge.rest.session_routes import SESSION_ROUTES
 from bridge.version import VERSION
 
 if TYPE_CHECKING:
     from bridge.engine import Kernel
 
-Given = Mapping[str, Any]
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """One method on one path. `rule` is bottle's; `reply` names a schema of the OpenAPI document.
-
-    `executes` marks a route whose answer may take as long as a cell does: its handler finds a `feed` among the fields
-    when the client wants events; `streams` one that answers with an
-    execution's events, whose handler gives `{"feed": Feed}`. `public` ones answer without a
-    token, and are told by the field `authorised` whether there was one.
-    """
-
-    method: str
-    rule: str
-    about: str
-    handler: Callable[[Kernel, Given], dict[str, Any]]
-    reply: str
-    body: tuple[Field, ...] = ()
-    query: tuple[Field, ...] = ()
-    executes: bool = False
-    public: bool = False
-    streams: bool = False
 
 
 def execute(kernel: Kernel, given: Given) -> dict[str, Any]:
@@ -146,12 +125,8 @@ def _found(value: T | None, *names: str) -> T:
     return value
 
 
-_CODE = Field("code", TEXT, "the cell's source", default="")
-_EXEC_ID = Field("exec_id", TEXT, "names this execution, for /interrupt", required=True)
 _STATE_NAME = Field("state_name", TEXT, "the state to start from, `NAME` or `WORKSPACE:NAME`", required=True)
 _NEW_NAME = Field("new_state_name", NAME, "names the state made; a name in use is given a new content")
-_TIMEOUT = Field("timeout", SECONDS, "seconds after which the execution ends as TimeoutError")
-_STDIN = Field("stdin", TEXTS, "the lines that input() reads, one after the other; EOFError after the last")
 
 ROUTES = (
     Route(
@@ -161,12 +136,12 @@ ROUTES = (
         execute,
         "Execution",
         body=(
-            _CODE,
-            _EXEC_ID,
+            CODE,
+            EXEC_ID,
             _STATE_NAME,
             _NEW_NAME,
-            _TIMEOUT,
-            _STDIN,
+            TIMEOUT,
+            STDIN,
             Field(
                 "isolation",
                 choice("shared", "fresh"),
@@ -184,12 +159,12 @@ ROUTES = (
         multistate_execute,
         "Execution",
         body=(
-            _CODE,
-            _EXEC_ID,
+            CODE,
+            EXEC_ID,
             Field("state_mapping", MAPPING, "alias: state name", required=True),
             Field("default_state", TEXT, "the state whose variables the cell sees directly"),
-            _TIMEOUT,
-            _STDIN,
+            TIMEOUT,
+            STDIN,
         ),
         executes=True,
     ),
@@ -271,7 +246,7 @@ ROUTES = (
         "Interrupts an execution that runs or waits",
         interrupt,
         "Interrupted",
-        body=(_EXEC_ID, Field("force", FLAG, "kills the kernel's process", default=False)),
+        body=(EXEC_ID, Field("force", FLAG, "kills the kernel's process", default=False)),
     ),
     Route(
         "GET",
@@ -280,7 +255,7 @@ ROUTES = (
         events,
         "Event",
         query=(
-            _EXEC_ID,
+            EXEC_ID,
             Field(
                 "after", COUNT, "the number of the last event seen; the header Last-Event-ID wins", default=0
             ),
@@ -288,4 +263,5 @@ ROUTES = (
         streams=True,
     ),
     Route("GET", "/health", "Tells that the server lives; with a token, how", health, "Health", public=True),
+    *SESSION_ROUTES,
 )

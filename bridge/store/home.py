@@ -45,6 +45,7 @@ class Home:
         self.blobs_path = path / "blobs"
         self.logs_path = path / "logs"
         self.sessions_path = path / "sessions"
+        self.pastes_path = path / "pastes"
         self.locks_path = path / "locks"
         self.version = int(meta["version"])
         self.hash_seed = int(meta["hash_seed"])
@@ -92,7 +93,7 @@ def _make_folders(path: Path) -> None:
     # A folder of somebody's own with other things in it keeps its mode.
     if is_new and path.stat().st_mode & 0o077:
         path.chmod(0o700)
-    for name in ("blobs", "logs", "sessions", "locks"):
+    for name in ("blobs", "logs", "sessions", "pastes", "locks"):
         (path / name).mkdir(mode=0o700, exist_ok=True)
 
 
@@ -113,7 +114,9 @@ def _open_database(path: Path, environ: Mapping[str, str]) -> dict[str, str | in
                         f"{file} is empty or missing, but there is data beside it; nothing was changed"
                     )
                 schema.create(connection, _new_meta(environ))
-            return schema.check(connection, str(file))
+            found = schema.check(connection, str(file))
+            schema.extend(connection)
+            return found
         finally:
             connection.close()
     except sqlite3.Error as error:

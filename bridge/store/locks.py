@@ -17,6 +17,14 @@ def _try_lock(fd: int) -> bool:
     return True
 
 
+def _is_at(path: Path, fd: int) -> bool:
+    """Whether the open file is still the one of that name: its last holder may have removed it."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(fd))
+    except FileNotFoundError:
+        return False
+
+
 class FileLock:
     """One held lock on a file of its own. Descriptors are not inherited by programs the process starts."""
 
@@ -40,7 +48,7 @@ class FileLock:
             fd = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600)
         except FileNotFoundError:
             return None
-        if _try_lock(fd):
+        if _try_lock(fd) and _is_at(path, fd):
             return cls(path, fd)
         os.close(fd)
         return None

@@ -81,6 +81,16 @@ CREATE TABLE cache (
 );
 """
 
+# Tables that came later. A version that does not know them leaves them alone, so the version stays.
+ADDED = """
+CREATE TABLE IF NOT EXISTS sessions (
+    id TEXT PRIMARY KEY,
+    cwd TEXT,
+    created REAL NOT NULL,              -- seconds since the epoch, as `replied`
+    replied REAL                        -- the last execute reply; NULL before the first, and after a reset
+) WITHOUT ROWID;
+"""
+
 
 def is_empty(connection: sqlite3.Connection) -> bool:
     """Whether the database holds no tables: a new file, or one whose creation was cut short."""
@@ -97,6 +107,11 @@ def create(connection: sqlite3.Connection, meta: dict[str, str | int]) -> None:
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.execute("COMMIT")
+
+
+def extend(connection: sqlite3.Connection) -> None:
+    """Make the tables that the file lacks because an earlier version made it."""
+    connection.execute(ADDED)
 
 
 def check(connection: sqlite3.Connection, path: str) -> dict[str, str | int]:

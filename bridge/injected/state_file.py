@@ -1,0 +1,344 @@
+"""A session's state file: each value pickled by itself within a cap, definitions as source, and the way back.
+
+The file is a pickle of plain dicts, lists, strings and bytes:
+
+    cwd          the working directory
+    names        name -> pickle of its value, in the namespace's order
+    definitions  name -> source, in recorded order (absent in the oldest files, as all that follows)
+    needs        name -> the defined names that its pickle refers to
+    copies       names that a definition needs and whose own class it is: pickled with a class of their own
+    count        the execution counter
+
+A pickle refers to recorded functions and classes by name, so that what comes back is an instance of the class that
+the replay defines; everything else of the notebook goes by value, which only dill can.
+"""
+
+from __future__ import annotations
+
+import array
+import io
+import pickle
+import sys
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import failures
+
+VALUE_CAP = 8 << 20
+TOTAL_CAP = 64 << 20
+DEFINITION_CAP = 32 << 10
+DEFINITIONS_CAP = 256 << 10
+LARGE = 64 << 10
+LARGEST = 5
+
+_MAIN = "__main__"
+_PLAIN = (type(None), bool, float, complex, dict, list, tuple, set, frozenset)
+
+Lost = dict[str, str]
+
+
+class TooLarge(Exception):
+    """A value whose pickle would pass its cap."""
+
+
+class NotAStateFile(Exception):
+    """The bytes are no state file."""
+
+
+def engine_name() -> str:
+    """Which serialiser values are given to."""
+    return "pickle" if _dill() is None else "dill"
+
+
+def _dill() -> Any:
+    try:
+        import dill
+    except ImportError:
+        return None
+    return dill
+
+
+# Saving.
+
+
+class Sink:
+    """A file that holds up to `cap` bytes and ends whoever writes beyond."""
+
+    def __init__(self, cap: int) -> None:
+        self._cap = cap
+        self._left = cap
+        self._parts: list[bytes] = []
+
+    def write(self, data: Any) -> int:
+        size = memoryview(data).nbytes
+        self.refuse(size)
+        self._left -= size
+        self._parts.append(bytes(data))
+        return size
+
+    def refuse(self, size: int) -> None:
+        """TooLarge when so many more bytes do not fit."""
+        if size > self._left:
+            raise TooLarge
+
+    def value(self) -> bytes:
+        return b"".join(self._parts)
+
+
+class _Rules:
+    """What both picklers do alike: refuse what is too large before it is copied, and refer to definitions by name."""
+
+    _sink: Sink
+    _by_name: Mapping[int, str]
+    _needs: set[str]
+
+    def prepare(self, sink: Sink, by_name: Mapping[int, str]) -> None:
+        """`by_name`: id of each object that is referred to by its name -> that name."""
+        self._sink, self._by_name, self._needs = sink, by_name, set()
+
+    @property
+    def needs(self) -> set[str]:
+        """The defined names that were referred to."""
+        return self._needs
+
+    def persistent_id(self, obj: Any) -> None:
+        """Called for every object before it is pickled, which for a large one would build all its bytes at once."""
+        if type(obj) not in _PLAIN:
+            self._sink.refuse(size_of(obj))
+
+    def reducer_override(self, obj: Any) -> Any:
+        name = self._by_name.get(id(obj))
+        if name is None:
+            return self._by_value(obj)
+        self._needs.add(name)
+        return name  # a text is a name in the object's module
+
+    def _by_value(self, obj: Any) -> Any:
+        return NotImplemented
+
+
+class _Pickler(_Rules, pickle.Pickler):
+    def _by_value(self, obj: Any) -> Any:
+        if issubclass(type(obj), (type, types.FunctionType)) and getattr(obj, "__module__", None) in (
+            _MAIN,
+            None,
+        ):
+            raise pickle.PicklingError(f"{obj.__qualname__} is of the notebook and recorded by no definition")
+        return NotImplemented
+
+
+def _dill_pickler(dill: Any) -> Any:
+    class Pickler(_Rules, dill.Pickler):  # type: ignore[misc]  # dill has no types
+        pass
+
+    return Pickler
+
+
+def size_of(obj: Any) -> int:
+    """The least number of bytes that an object's pickle has; told without a look at its content."""
+    kind = type(obj)
+    if issubclass(kind, (str, bytes, bytearray)):
+        return int(kind.__len__(obj))
+    if kind is int:
+        return int(obj.bit_length() // 8)
+    if issubclass(kind, array.array):
+        return int(len(obj) * obj.itemsize)
+    if issubclass(kind, _array_types()):
+        return int(obj.nbytes)
+    return 0
+
+
+def _array_types() -> tuple[type, ...]:
+    """The arrays and tensors whose pickle holds all that they show; lazy ones of other libraries do not."""
+    found = []
+    for module_name, name in (("numpy", "ndarray"), ("torch", "Tensor")):
+        kind = getattr(sys.modules.get(module_name), name, None)
+        if isinstance(kind, type):
+            found.append(kind)
+    return tuple(found)
+
+
+def dump(value: Any, cap: int, by_name: Mapping[int, str]) -> tuple[bytes, set[str]]:
+    """The pickle of one value and the definitions that it needs. TooLarge; anything its own methods raise."""
+    sink = Sink(cap)
+
+    def out_of_band(buffer: pickle.PickleBuffer) -> bool:
+        sink.refuse(buffer.raw().nbytes)
+        return True  # into the pickle
+
+    pickler: Any = _Pickler(sink, protocol=5, buffer_callback=out_of_band)
+    pickler.prepare(sink, by_name)
+    try:
+        pickler.dump(value)
+        return sink.value(), pickler.needs
+    except TooLarge:
+        raise
+    except Exception:
+        dill = _dill()
+        if dill is None:
+            raise
+    sink = Sink(cap)
+    pickler = _dill_pickler(dill)(sink, protocol=5, buffer_callback=out_of_band)
+    pickler.prepare(sink, by_name)
+    pickler.dump(value)
+    return sink.value(), pickler.needs
+
+
+@dataclass(slots=True)
+class Saved:
+    """A state file's bytes and what is to be said of it."""
+
+    data: bytes
+    names: list[str]
+    definitions: list[str]
+    skipped: list[Lost]
+    largest: list[dict[str, Any]]
+
+
+def save(
+    values: Mapping[str, Any], definitions: Mapping[str, str], *, cwd: str | None, count: int, used: Any
+) -> Saved:
+    """The state file of a namespace.
+
+    `values` are its names in order, `definitions` the recorded sources; `used` gives the names that a source looks
+    up while it runs.
+    """
+    kept, skipped = _within_caps(definitions)
+    by_name = {
+        id(values[name]): name
+        for name in kept
+        if name in values and getattr(values[name], "__module__", None) == _MAIN
+    }
+    pickles: dict[str, bytes] = {}
+    needs: dict[str, list[str]] = {}
+    copies: list[str] = []
+    left = TOTAL_CAP
+    for name, value in values.items():
+        if name in definitions:
+            continue  # source wins, and one over its cap is told of
+        try:
+            data, needed = dump(value, min(VALUE_CAP, left), by_name)
+            if _in_circle(name, needed, kept, used):
+                data, needed = dump(value, min(VALUE_CAP, left), {})
+                copies.append(name)
+        except TooLarge:
+            full = left < VALUE_CAP
+            reason = (
+                f"the state file's {TOTAL_CAP >> 20} MiB are full" if full else _over(VALUE_CAP, "a variable")
+            )
+            skipped.append({"name": name, "reason": reason})
+            continue
+        except BaseException as error:  # whatever the value's own methods raise while it is saved
+            skipped.append({"name": name, "reason": failures.explain(error)})
+            continue
+        pickles[name] = data
+        left -= len(data)
+        if needed:
+            needs[name] = sorted(needed)
+    content = {
+        "cwd": cwd,
+        "names": pickles,
+        "definitions": kept,
+        "needs": needs,
+        "copies": copies,
+        "count": count,
+    }
+    sizes = sorted(((len(data), name) for name, data in pickles.items()), key=lambda pair: -pair[0])
+    largest = [{"name": name, "bytes": size} for size, name in sizes[:LARGEST] if size >= LARGE]
+    names = [name for name in values if name in pickles or name in kept]
+    return Saved(pickle.dumps(content, protocol=4), names, list(kept), skipped, largest)
+
+
+def _within_caps(definitions: Mapping[str, str]) -> tuple[dict[str, str], list[Lost]]:
+    kept: dict[str, str] = {}
+    skipped: list[Lost] = []
+    left = DEFINITIONS_CAP
+    for name, source in definitions.items():
+        size = len(source.encode("utf-8", "surrogatepass"))
+        if size > DEFINITION_CAP:
+            skipped.append({"name": name, "reason": _over(DEFINITION_CAP, "a definition")})
+        elif size > left:
+            reason = f"the definitions' {DEFINITIONS_CAP >> 10} KiB are full"
+            skipped.append({"name": name, "reason": reason})
+        else:
+            kept[name] = source
+            left -= size
+    return kept, skipped
+
+
+def _over(cap: int, what: str) -> str:
+    size = f"{cap >> 20} MiB" if cap >= 1 << 20 else f"{cap >> 10} KiB"
+    return f"it is larger than the {size} that {what} may have"
+
+
+def _in_circle(name: str, needed: Iterable[str], definitions: Mapping[str, str], used: Any) -> bool:
+    """Whether a definition that a value needs looks that value up while it runs."""
+    met: set[str] = set()
+    waiting = [each for each in needed if each in definitions]
+    while waiting:
+        each = waiting.pop()
+        if each in met:
+            continue
+        met.add(each)
+        looked_up = used(definitions[each])
+        if name in looked_up:
+            return True
+        waiting.extend(other for other in looked_up if other in definitions)
+    return False
+
+
+# Loading.
+
+
+@dataclass(slots=True)
+class Content:
+    """A state file that was read."""
+
+    cwd: str | None
+    names: dict[str, bytes]
+    definitions: dict[str, str] = field(default_factory=dict)
+    needs: dict[str, list[str]] = field(default_factory=dict)
+    copies: list[str] = field(default_factory=list)
+    count: int = 1
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        raise NotAStateFile(f"it holds a {module}.{name}")
+
+
+def read(data: Any) -> Content:
+    """What a state file holds, its values still pickled. NotAStateFile says what is wrong with it."""
+    try:
+        found = _PlainUnpickler(io.BytesIO(data)).load()
+    except NotAStateFile:
+        raise
+    except Exception as error:  # damaged bytes raise anything
+        raise NotAStateFile(failures.explain(error)) from error
+    if not isinstance(found, dict) or not isinstance(found.get("names"), dict):
+        raise NotAStateFile("it holds no `names`")
+    content = Content(found.get("cwd"), found["names"])
+    content.definitions = found.get("definitions") or {}
+    content.needs = found.get("needs") or {}
+    content.copies = found.get("copies") or []
+    content.count = found.get("count") or 1
+    texts = isinstance(content.cwd, (str, type(None))) and isinstance(content.definitions, dict)
+    if not texts or not all(map(_is_value, content.names.items())) or not isinstance(content.count, int):
+        raise NotAStateFile("its fields are of the wrong types")
+    return content
+
+
+def _is_value(item: tuple[Any, Any]) -> bool:
+    return isinstance(item[0], str) and isinstance(item[1], (bytes, bytearray))
+
+
+def load(data: bytes) -> Any:
+    """The value of one pickle."""
+    dill = _dill()
+    if dill is None:
+        return pickle.loads(data)
+    return dill.loads(
+        data, ignore=True
+    )  # else an instance would be given whatever class has its class's name

@@ -1,0 +1,210 @@
+"""Sessions of one engine: one continuous namespace, whatever becomes of its kernels."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge import Kernel, Settings
+from bridge.errors import BadRequest, Conflict, SessionNotFound, StateNotFound
+from tests.concurrency import is_over, until
+from tests.support import text_of
+
+SOON = 30.0
+
+
+@pytest.fixture(scope="module")
+def kernel(nothing_left_behind: None) -> Iterator[Kernel]:
+    made = Kernel(Settings(ephemeral=True, pool_size=1))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def session(kernel: Kernel) -> Iterator[str]:
+    """A new session's id; the session is deleted at the end."""
+    session_id = kernel.sessions.create()["session_id"]
+    yield session_id
+    kernel.sessions.delete(session_id)
+
+
+def execute(kernel: Kernel, session_id: str, code: str, **terms: Any) -> dict[str, Any]:
+    return kernel.sessions.execute(session_id, code, uuid.uuid4().hex, **terms)
+
+
+def run(kernel: Kernel, session_id: str, code: str, **terms: Any) -> str:
+    """What a cell that must not fail shows."""
+    reply = execute(kernel, session_id, code, **terms)
+    assert reply["error"] is None, reply["error"]
+    return text_of(reply)
+
+
+def released(kernel: Kernel, session_id: str) -> dict[str, Any]:
+    """The state reply of a release that must not fail."""
+    state = kernel.sessions.release(session_id)["state"]
+    assert state["error"] is None
+    assert not kernel.sessions.describe(session_id)["live"]
+    assert isinstance(state, dict)
+    return state
+
+
+def test_the_whole_story(kernel: Kernel, session: str, tmp_path: Path) -> None:
+    big = "def big():\n" + "    # fill\n" * 4000 + "    return 1"
+    code = (
+        f"import math\nimport os as system\nsystem.chdir({str(tmp_path)!r})\n"
+        "def area(r):\n    return math.pi * r * r + offset\n"
+        "class Box:\n    def __init__(self, n): self.n = n\n"
+        "offset = 2\nbox = Box(7)\nrebound = 1\nblob = b'x' * 9_000_000\n"
+    )
+    run(kernel, session, code)
+    run(kernel, session, "def rebound(): return 'old'\nif True:\n    rebound = 'new'")
+    run(kernel, session, big)
+    first = released(kernel, session)
+    assert {"big", "blob"} == {item["name"] for item in first["skipped"]}
+    assert all("larger than" in item["reason"] for item in first["skipped"])
+    assert first["defs"] == ["math", "system", "area", "Box"]
+    failing = execute(kernel, session, "def survivor(): return 's'\n1 / 0\ndef never(): pass")
+    assert failing["error"]["ename"] == "ZeroDivisionError"
+    assert set(failing["state"]["restored"]) == {*first["defs"], "offset", "box", "rebound"}
+    assert failing["state"]["failed"] == []
+    second = released(kernel, session)
+    assert second["defs"] == ["math", "system", "area", "Box", "survivor"]
+    shown = run(
+        kernel,
+        session,
+        "print(area(0), box.n, isinstance(box, Box), rebound, survivor(), system.getcwd())\n"
+        "print([name for name in ('big', 'blob', 'never') if name in globals()])\n"
+        "print(area.__globals__ is globals())",
+    )
+    assert shown == f"2.0 7 True new s {tmp_path}\n[]\nTrue\n"
+
+
+def test_cells_count_on_and_tell_their_symbols(kernel: Kernel, session: str) -> None:
+    first = execute(kernel, session, "a = 1\na")
+    assert (first["execution_count"], first["modified_symbols"], first["state_name"]) == (1, ["a"], None)
+    released(kernel, session)
+    second = execute(kernel, session, "a + 1")
+    assert second["execution_count"] == 2
+    assert second["accessed_symbols"] == ["a"]
+    assert second["output"][0]["data"]["text/plain"] == "2"
+
+
+def test_a_crash_brings_back_the_last_saved_state_and_says_so(kernel: Kernel, session: str) -> None:
+    run(kernel, session, "n = 1\ndef f(): return n")
+    assert kernel.sessions.snapshot(session)["state"]["saved"] == ["n", "f"]
+    died = execute(kernel, session, "n = 2\nimport os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
+    assert died["error"]["ename"] == "KernelDied"
+    after = execute(kernel, session, "print(f())")
+    assert text_of(after) == "1\n"
+    assert "kernel was reset" in after["notice"]
+    assert "SIGKILL" in after["notice"]
+    assert after["state"]["restored"] == ["n", "f"]
+    assert execute(kernel, session, "1")["notice"] is None
+
+
+def test_a_kernel_that_dies_between_cells_is_noticed(kernel: Kernel, session: str) -> None:
+    pid = int(run(kernel, session, "import os\nm = 3\nprint(os.getpid())"))
+    kernel.sessions.snapshot(session)
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: is_over(pid), "the end of the kernel")
+    after = execute(kernel, session, "print(m)")
+    assert text_of(after) == "3\n"
+    assert "kernel was reset" in after["notice"]
+
+
+def test_what_belongs_to_a_cell_under_way_is_refused(kernel: Kernel, session: str, tmp_path: Path) -> None:
+    fifo = tmp_path / "go"
+    os.mkfifo(fifo)
+    replies: list[dict[str, Any]] = []
+    code = f"x = open({str(fifo)!r}).read()\nprint(x)"
+    thread = threading.Thread(target=lambda: replies.append(execute(kernel, session, code)))
+    thread.start()
+    with open(fifo, "w") as gate:  # opens when the cell has begun to read
+        assert kernel.sessions.describe(session)["running"]
+        for action in (
+            kernel.sessions.snapshot,
+            kernel.sessions.release,
+            kernel.sessions.restore,
+            kernel.sessions.reset,
+            kernel.sessions.delete,
+        ):
+            with pytest.raises(Conflict, match="running"):
+                action(session)
+        gate.write("through")
+    thread.join(SOON)
+    assert text_of(replies[0]) == "through\n"
+    assert not kernel.sessions.describe(session)["running"]
+
+
+def test_restore_goes_back_and_reset_forgets(kernel: Kernel, session: str) -> None:
+    run(kernel, session, "a = 1")
+    kernel.sessions.snapshot(session)
+    execute(kernel, session, "a = 2\nraise ValueError")
+    assert kernel.sessions.restore(session)["state"]["restored"] == ["a"]
+    assert run(kernel, session, "print(a)") == "1\n"
+    kernel.sessions.reset(session)
+    assert kernel.sessions.describe(session)["state_bytes"] is None
+    after = execute(kernel, session, "print('a' in globals())")
+    assert (text_of(after), after["notice"], after["state"]["error"]) == ("False\n", None, None)
+
+
+def test_a_state_becomes_a_session_and_a_session_a_state(kernel: Kernel, session: str) -> None:
+    run(kernel, session, "class Box: pass\nbox = Box()\ndef twice(n): return 2 * n * unit\nunit = 3")
+    released(kernel, session)
+    run(kernel, session, "later = twice(1)")
+    assert kernel.sessions.save_state(session, "from session") == {"state_name": "from session"}
+    check = "import inspect\nprint(twice(2), isinstance(box, Box), later, inspect.getsource(twice))"
+    shown = "12 True 6 def twice(n): return 2 * n * unit\n\n"
+    reply = kernel.execute(check, "check", "from session", "checked")
+    assert text_of(reply) == shown
+    # Once more after a further cell: what is unchanged is not stored again, and nothing is lost.
+    run(kernel, session, "unit = 1")
+    kernel.sessions.save_state(session, "second")
+    assert kernel.diff("from session", "second") == {"added": [], "removed": [], "changed": ["unit"]}
+    other = kernel.sessions.create("other", from_state="from session")
+    assert set(other["state"]["saved"]) == {"Box", "box", "twice", "unit", "later"}
+    assert other["state"]["defs"] == ["Box", "twice"]
+    try:
+        released(kernel, "other")
+        assert run(kernel, "other", "print(twice(2), isinstance(box, Box), later)") == "12 True 6\n"
+    finally:
+        kernel.sessions.delete("other")
+    with pytest.raises(StateNotFound):
+        kernel.sessions.create("none", from_state="missing")
+    with pytest.raises(SessionNotFound):
+        kernel.sessions.describe("none")
+
+
+def test_names_and_folders_are_checked(kernel: Kernel, session: str, tmp_path: Path) -> None:
+    with pytest.raises(Conflict):
+        kernel.sessions.create(session)
+    for name in ("a b", "../up", "x" * 65, "ä"):
+        with pytest.raises(BadRequest):
+            kernel.sessions.create(name)
+    with pytest.raises(BadRequest, match="cwd"):
+        kernel.sessions.create("nowhere", cwd=str(tmp_path / "missing"))
+    kernel.sessions.create("placed", cwd=str(tmp_path))
+    try:
+        assert run(kernel, "placed", "import os\nprint(os.getcwd())") == f"{tmp_path}\n"
+    finally:
+        kernel.sessions.delete("placed")
+    for action in (kernel.sessions.release, kernel.sessions.snapshot, kernel.sessions.delete):
+        with pytest.raises(SessionNotFound):
+            action("placed")
+
+
+def test_sessions_do_not_starve_cells_without_one(kernel: Kernel, session: str) -> None:
+    """The pool has one kernel: a live session is beside it."""
+    run(kernel, session, "x = 1")
+    assert kernel.sessions.describe(session)["live"]
+    reply = kernel.execute("print('x' in globals())", "stateless", "initial")
+    assert text_of(reply) == "False\n"
