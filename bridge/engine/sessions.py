@@ -18,6 +18,7 @@ from bridge.engine.session import Session, state_reply
 from bridge.errors import BadRequest, BridgeError, Interrupted, StateNotFound
 from bridge.outputs import Limits
 from bridge.pool import Pool, Ticket
+from bridge.store import session_expiry
 from bridge.store.manifest import State
 from bridge.store.sessions import Record, SessionStore
 from bridge.store.store import Store
@@ -55,6 +56,7 @@ class Sessions:
         under_way: UnderWay,
     ) -> None:
         self.files = SessionStore(store.home)
+        self._remove_orphans()
         self._store = store
         self._pool = pool
         self._executor = executor
@@ -211,6 +213,16 @@ class Sessions:
         self.files.close()
 
     # -- inside
+
+    def _remove_orphans(self) -> None:
+        """Remove old files of no session, before any session opens."""
+        try:
+            count, size = session_expiry.remove_orphans(self.files, time.time())
+        except (OSError, BridgeError) as error:
+            log.warning("files of no session could not be removed: %s", error)
+            return
+        if count:
+            log.info("%s", session_expiry.report(count, size))
 
     def _session(self, session_id: str) -> Session:
         self.files.find(session_id)

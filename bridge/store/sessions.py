@@ -20,6 +20,7 @@ from bridge.store.locks import FileLock
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 SUFFIX = ".state"
 DAMAGED = ".damaged"
+LOCK_SECONDS = 0.5  # an expiry sweep may have a look
 _COLUMNS = "id, cwd, created, replied"
 
 
@@ -113,7 +114,7 @@ class SessionStore:
     def lock(self, session_id: str) -> FileLock:
         """The session's lock, held until it is released or this process ends. Conflict when another server holds it."""
         try:
-            lock = FileLock.try_take(self._lock_path(session_id), create=True)
+            lock = FileLock.wait(self._lock_path(session_id), LOCK_SECONDS)
         except OSError as error:
             raise StoreError(f"session {session_id!r} cannot be locked: {error.strerror}") from error
         if lock is None:
@@ -122,8 +123,11 @@ class SessionStore:
 
     @contextmanager
     def lock_if_free(self, session_id: str) -> Iterator[bool]:
-        """Hold the session's lock for the length of the block; whether it could be had."""
-        lock = FileLock.try_take(self._lock_path(session_id), create=True)
+        """Hold the session's lock for the length of the block; whether it could be had. For who can do without."""
+        try:
+            lock = FileLock.try_take(self._lock_path(session_id), create=True)
+        except OSError:
+            lock = None  # it cannot be told, so it counts as held
         try:
             yield lock is not None
         finally:
