@@ -11,14 +11,18 @@ from typing import Any
 from .ask import ask
 
 NAMES = ("states", "undo", "redo", "checkout", "branch", "label", "diff", "keep", "forget", "rerun")
-_COMMAND = re.compile(rf"%?({'|'.join(NAMES)})\b(?!\s*[=(.\[])")
+_COMMAND = re.compile(rf"%({'|'.join(NAMES)})\b")
 
 
 def only_commands(code: str) -> bool:
-    """Whether a cell consists of these magics alone, comments aside."""
+    """Whether a cell consists of these magics, and of requests for help, alone; comments aside."""
     lines = [line.strip() for line in code.splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
-    return bool(lines) and all(line.startswith("%") and _COMMAND.match(line) for line in lines)
+    return bool(lines) and all(map(_is_command, lines))
+
+
+def _is_command(line: str) -> bool:
+    return line[0] == "?" or line[-1] == "?" or (line[0] == "%" and _COMMAND.match(line) is not None)
 
 
 def install(helper: Any) -> None:

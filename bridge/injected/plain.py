@@ -79,25 +79,27 @@ class Names:
         `cells` are the inputs after the first `keep` ones, which stay; `outputs` is the whole of `Out`.
         """
         shell, history, own = self.shell, self.history, self.place
+        names: dict[str, Any] = {}
         for number in range(keep + 1, len(history.input_hist_raw)):
             own.pop(f"_i{number}", None)
         del history.input_hist_raw[keep + 1 :], history.input_hist_parsed[keep + 1 :]
         for text in cells:
             history.input_hist_raw.append(text)
             history.input_hist_parsed.append(self.transformed(text))
-            own[f"_i{len(history.input_hist_raw) - 1}"] = text
+            names[f"_i{len(history.input_hist_raw) - 1}"] = text
         # As between two cells: IPython moves each on by one when the next cell begins.
         last = ["", "", "", "", *history.input_hist_raw[1:]][-4:]
         history._i00, history._i, history._ii, history._iii = last[3], last[2], last[1], last[0]
-        own.update(_i=last[2], _ii=last[1], _iii=last[0])
+        names.update(_i=last[2], _ii=last[1], _iii=last[0])
         for number in self.outputs.keys() - outputs.keys():
             own.pop(f"_{number}", None)
         self.outputs.clear()
         self.outputs.update(sorted(outputs.items()))
-        own.update({f"_{number}": value for number, value in outputs.items()})
+        names.update({f"_{number}": value for number, value in outputs.items()})
         recent: list[Any] = ["", "", "", *(value for _, value in sorted(outputs.items()))][-3:]
         self.hook.___, self.hook.__, self.hook._ = recent
-        own.update(_=recent[2], __=recent[1], ___=recent[0])
+        names.update(_=recent[2], __=recent[1], ___=recent[0])
+        shell.push(names, interactive=False)  # as IPython binds them: it then knows them for its own
         shell.execution_count = count
 
     def transformed(self, text: str) -> str:

@@ -45,6 +45,7 @@ class Driver:
         self._inputs: dict[int, str] = {}
         self._pool = pool
         self._died = died
+        self._missed: set[str] = set()  # what the user knows to be gone
         self._look_at_all = False  # the last snapshot failed
 
     def began(self, cell: Cell) -> None:
@@ -60,9 +61,8 @@ class Driver:
     def resume(self, state: State) -> None:
         """Go on from this state, with its count and its inputs: for a process that begins."""
         self.line.stand(state)
-        texts = self.line.store.inputs(state.inputs)
         self.count = int(state.info.get("execution_count", 1))
-        self._inputs = dict(enumerate(texts, 1))
+        self._inputs = self.line.cells_before(state)
 
     def orders(self, cell: Cell) -> dict[str, Any]:
         """What the helper is to do after a cell."""
@@ -111,7 +111,7 @@ class Driver:
                 raise
             self.kernel = kernel
             kernel.on_exit(functools.partial(self._died, kernel))
-            return Attached(inner, notes + _told(lost))
+            return Attached(inner, notes + self._told(lost))
 
     def keep(self, cell: Cell) -> str | None:
         """Keep the state that a cell left; a sentence for the user when that cannot be."""
@@ -157,7 +157,7 @@ class Driver:
             except RestoreFailed:
                 mine.bound = ["a state that was loaded in part"]
                 raise
-            return Attached(None, _told(lost))
+            return Attached(None, self._told(lost))
         reasons = ", ".join(mine.bound)
         self.line.stand(target)
         attached = self.attach()
@@ -176,12 +176,14 @@ class Driver:
             "changed": records.changed_names(one.manifest, other.manifest),
         }
 
+    def _told(self, lost: list[dict[str, Any]]) -> list[str]:
+        """A sentence for each value that is not there any more, once."""
+        new = [item for item in lost if item["name"] not in self._missed]
+        self._missed.update(item["name"] for item in new)
+        return [f"{item['name']} could not be brought back: {item['reason']}" for item in new]
+
     def _let_go(self) -> None:
         kernel, self.kernel = self.kernel, None
         if kernel is not None:
             kernel.retire = True
             self._pool.release(kernel)
-
-
-def _told(lost: list[dict[str, Any]]) -> list[str]:
-    return [f"{item['name']} could not be brought back: {item['reason']}" for item in lost]

@@ -28,7 +28,7 @@ class Inner:
         self.kernel = kernel
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         endpoints, self.wire = kernel.hand_over()
-        self._ours = kernel.session.encode()
+        self._ours = (kernel.session.encode(), self.wire.session.encode())
         self.sockets = {channel: self._connect(channel, endpoints[channel]) for channel in endpoints}
 
     def _connect(self, channel: str, endpoint: str) -> zmq.Socket[Any]:
@@ -78,8 +78,12 @@ class Inner:
             return None
 
     def is_private(self, letter: Letter) -> bool:
-        """Whether a message of iopub is about a request of the pool's own, or the greeting of a subscriber."""
-        return self._ours in letter.parts[1] or b'"iopub_welcome"' in letter.parts[0]
+        """Whether a message of iopub is about a request of our own, or the greeting of a subscriber."""
+        return any(ours in letter.parts[1] for ours in self._ours) or b'"iopub_welcome"' in letter.parts[0]
+
+    def nudge(self) -> None:
+        """Wake the kernel: a cell that awaits meets an interrupt only when its event loop next wakes."""
+        self.send("shell", self.wire.letter("kernel_info_request", {}))
 
     def close(self) -> None:
         """Close the sockets."""

@@ -148,6 +148,16 @@ class Line:
                 return state
         raise StateNotFound("there is nothing to redo")
 
+    def cells_before(self, state: State) -> dict[int, str]:
+        """The cells that led to a state, by their numbers; of cells that have one number the latest."""
+        found: dict[int, str] = {}
+        at: State | None = state
+        while at is not None:
+            if at.info.get("cell"):
+                found.setdefault(at.info["cell"], at.code)
+            at = self._parent(at)
+        return found
+
     def before_cell(self, cell_id: str) -> State | None:
         """Where a cell that is run again starts from; None when it goes on from here."""
         known = self._before_cell.get(cell_id) if self.rerun else None

@@ -86,6 +86,7 @@ class Proxy:
         """Interrupts the real kernel: a signal has come where a message was expected."""
         if self._inner is not None:
             self._inner.send("control", self._inner.wire.letter("interrupt_request", {}))
+            self._inner.nudge()
 
     def died(self, kernel: KernelProcess, reason: str) -> None:
         """A kernel has ended; in any thread."""
@@ -200,11 +201,17 @@ class Proxy:
                     self._cells.heard(letter)
             elif channel == "stdin" and b'"bridge_question"' in letter.parts[0]:
                 self._answer(inner, letter)
-            elif channel != "shell" or not self._cells.replied(letter):
-                if b'"kernel_info_reply"' in letter.parts[0]:
-                    content = letter.part(3)
-                    letter.put(3, {**content, "banner": str(content.get("banner", "")) + BANNER})
-                self._front.send(channel, letter)
+            elif letter.idents and not (channel == "shell" and self._cells.replied(letter)):
+                self._to_front(inner, channel, letter)
+
+    def _to_front(self, inner: Inner, channel: str, letter: Letter) -> None:
+        """Pass on a reply, or a request for input."""
+        if b'"kernel_info_reply"' in letter.parts[0]:
+            content = letter.part(3)
+            letter.put(3, {**content, "banner": str(content.get("banner", "")) + BANNER})
+        elif b'"interrupt_reply"' in letter.parts[0]:
+            inner.nudge()
+        self._front.send(channel, letter)
 
     def _answer(self, inner: Inner, question: Letter) -> None:
         """Answer a magic's question, which the front end never sees."""
@@ -252,8 +259,8 @@ class Proxy:
 
     def _lost(self, kernel: KernelProcess, reason: str) -> None:
         inner = self._inner
-        if self._over is not None or inner is None or inner.kernel is not kernel:
-            return
+        if self._over is not None or inner is None or self._driver.kernel is not kernel:
+            return  # it was let go, and another one has its place
         for _ in range(DRAIN_ROUNDS):
             if not any(connected.poll(DRAIN_QUIET_MS) for connected in (inner.sockets["iopub"],)):
                 break

@@ -144,9 +144,9 @@ class Store:
         """
         with self._database.read() as connection:
             rows = connection.execute(
-                "SELECT n.name, s.id, s.parent, p.name, s.created, s.code, s.bytes FROM names n"
-                " JOIN states s ON s.id = n.state"
-                " LEFT JOIN names p ON p.state = s.parent AND p.workspace = n.workspace"
+                "SELECT n.name, s.id, s.parent, (SELECT p.name FROM names p WHERE p.state = s.parent"
+                " AND p.workspace = n.workspace ORDER BY place LIMIT 1), s.created, s.code, s.bytes"
+                " FROM names n JOIN states s ON s.id = n.state"
                 " WHERE n.workspace = ? ORDER BY n.place",
                 (spaces.find_row(connection, workspace),),
             ).fetchall()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +54,8 @@ class Notebook:
     def __init__(self, manager: KernelManager, env: Mapping[str, str]) -> None:
         self.manager = manager
         self._env = env
+        self._runs: defaultdict[str, Run] = defaultdict(lambda: Run({}))
+        self._idle: set[str] = set()
         self.client = self._connect()
 
     def _connect(self) -> BlockingKernelClient:
@@ -64,6 +68,8 @@ class Notebook:
         """Restart as JupyterLab does: the process ends and another one begins."""
         self.client.stop_channels()
         self.manager.restart_kernel(now=False, env=dict(self._env))
+        self._runs.clear()  # the new client counts its messages anew
+        self._idle.clear()
         self.client = self._connect()
 
     def send(self, code: str, cell_id: str | None = None, **content: Any) -> str:
@@ -84,26 +90,31 @@ class Notebook:
         return str(message["header"]["msg_id"])
 
     def finish(self, msg_id: str, answer: Callable[[str], str] | None = None) -> Run:
-        """All that comes of a cell, to its reply and its idle."""
-        run = Run({})
-        idle = False
+        """All that comes of a cell, to its reply and its idle; what comes of others is kept for theirs."""
         end = time.monotonic() + WAIT
-        while not (idle and run.reply):
-            assert time.monotonic() < end, (run, idle)
-            with contextlib.suppress(Exception):
-                message = self.client.iopub_channel.get_msg(timeout=0.05)
-                if message["parent_header"].get("msg_id") == msg_id:
-                    run.messages.append(message)
-                    idle = idle or message["content"].get("execution_state") == "idle"
-            with contextlib.suppress(Exception):
-                message = self.client.shell_channel.get_msg(timeout=0)
-                if message["parent_header"].get("msg_id") == msg_id:
-                    run.reply = message["content"]
-            if answer is not None:
-                with contextlib.suppress(Exception):
-                    message = self.client.stdin_channel.get_msg(timeout=0)
-                    self.client.input(answer(message["content"]["prompt"]))
-        return run
+        while not (msg_id in self._idle and self._runs[msg_id].reply):
+            assert time.monotonic() < end, self._runs[msg_id]
+            self._take("iopub", 0.02)
+            self._take("shell", 0)
+            prompt = self._take("stdin", 0)
+            if prompt is not None and answer is not None:
+                self.client.input(answer(prompt["content"]["prompt"]))
+        return self._runs[msg_id]
+
+    def _take(self, channel: str, timeout: float) -> dict[str, Any] | None:
+        """The next message of a channel, noted with what it belongs to; None when there is none."""
+        try:
+            message: dict[str, Any] = getattr(self.client, f"{channel}_channel").get_msg(timeout=timeout)
+        except queue.Empty:
+            return None
+        parent = str(message["parent_header"].get("msg_id"))
+        if channel == "shell":
+            self._runs[parent].reply = message["content"]
+        elif channel == "iopub":
+            self._runs[parent].messages.append(message)
+            if message["content"].get("execution_state") == "idle":
+                self._idle.add(parent)
+        return message
 
     def run(self, code: str, cell_id: str | None = None, **content: Any) -> Run:
         """Run a cell to its end."""
