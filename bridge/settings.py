@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,14 +53,37 @@ def idle_from(environ: Mapping[str, str]) -> float:
     return seconds
 
 
+SMALLEST_MEMORY = 128 << 20
+"""Bytes below which a kernel would end before its first cell."""
+
+
+def memory_size(text: str) -> int:
+    """Bytes that a size such as `4G`, `1.5GiB`, `800M` or `2000000000` means; a K is 1024.
+
+    ValueError, with a message to follow the flag's name, for anything else, for too little to start a kernel in,
+    and where the system does not tell how much memory a process takes.
+    """
+    found = re.fullmatch(
+        r"(\d{1,15}(?:\.\d{1,6})?) ?([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE | re.ASCII
+    )
+    if found is None:
+        raise ValueError("must be a size such as 4G or 800M")
+    size = int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " "))
+    if size < SMALLEST_MEMORY:
+        raise ValueError(f"must be at least {SMALLEST_MEMORY >> 20}M")
+    if not os.path.isdir("/proc/self"):
+        raise ValueError("works on Linux alone")
+    return size
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How one engine runs; every field has the default that the command line documents.
 
     `home` None means the default home (see `bridge.store.home.default_path`); `workspace` None a new one,
     `"last"` the one used last. `kernel_name` None is the server's own interpreter. `timeout` is in seconds
-    (None: no limit), `max_output_bytes` in characters of stream text for one cell, `retention` and
-    `idle_seconds` in seconds.
+    (None: no limit), `memory_limit` in bytes for one kernel (None: no limit), `max_output_bytes` in characters of
+    stream text for one cell, `retention` and `idle_seconds` in seconds.
     No variable of the environment whose value holds one of the `secrets` reaches a kernel.
     """
 
@@ -69,6 +93,7 @@ class Settings:
     pool_size: int = field(default_factory=default_pool_size)
     kernel_name: str | None = None
     timeout: float | None = None
+    memory_limit: int | None = None
     max_output_bytes: int = 10_000_000
     display_max_rows: int = 200
     display_max_columns: int = 100

@@ -57,6 +57,7 @@ class Kernel:
                 log_dir=self.home.logs_path,
                 kernel_name=self.settings.kernel_name,
                 secrets=self.settings.secrets,
+                memory_limit=self.settings.memory_limit,
                 env={"PYTHONHASHSEED": str(self.home.hash_seed)},
             ),
             self._prepare,

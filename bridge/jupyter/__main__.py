@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 from bridge.errors import BridgeError
+from bridge.settings import memory_size
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,12 +27,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--resume", action="store_true", help="begin with the state in which the notebook was left"
     )
+    parser.add_argument(
+        "--memory-limit",
+        type=_size,
+        metavar="SIZE",
+        help="memory that a kernel may take, such as 4G (no limit)",
+    )
     arguments = parser.parse_args(argv)
     # Front ends start with SIGINT for the terminal's sake; the handlers must be there before anything else.
     from bridge.jupyter.app import App
 
     try:
-        app = App(arguments.connection_file, arguments.home, arguments.kernel, resume=arguments.resume)
+        app = App(
+            arguments.connection_file,
+            arguments.home,
+            arguments.kernel,
+            resume=arguments.resume,
+            memory_limit=arguments.memory_limit,
+        )
     except (BridgeError, OSError, ValueError, KeyError) as error:
         print(f"bridge kernel: {error}", file=sys.stderr)
         return 2
@@ -50,6 +63,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         app.close()
         logging.shutdown()
     return 0
+
+
+def _size(text: str) -> int:
+    try:
+        return memory_size(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 if __name__ == "__main__":

@@ -28,7 +28,13 @@ class App:
     """Everything of one process; `run`, then `close`. BridgeError or OSError when it cannot be put together."""
 
     def __init__(
-        self, connection_file: Path, home: Path | None, kernel_name: str | None, *, resume: bool
+        self,
+        connection_file: Path,
+        home: Path | None,
+        kernel_name: str | None,
+        *,
+        resume: bool,
+        memory_limit: int | None,
     ) -> None:
         self._front = FrontEnd(connection_file)
         self._home = Home.open(home or default_path(os.environ))
@@ -44,6 +50,7 @@ class App:
                 kernel_name=kernel_name,
                 env={**environment, "PYTHONHASHSEED": str(self._home.hash_seed)},
                 arguments=(),
+                memory_limit=memory_limit,
             ),
             self._prepare,
         )

@@ -20,6 +20,8 @@ OURS = ("BRIDGE_", "ALBEDO_", "PYTEST_")
 """Variables that are the server's business. (With PYTEST_CURRENT_TEST ipykernel captures no descriptors.)"""
 SERVER_ONLY = ("JPY_PARENT_PID", "JPY_SESSION_NAME", "JPY_API_TOKEN")
 """Variables that tell a process whose kernel it is; the launcher sets its own."""
+OWN_KERNEL = ["-m", "bridge.jupyter"]
+"""What follows the interpreter where a kernelspec starts the bridge."""
 SOCKET_PATH_LIMIT = 100
 """Bytes of a unix socket's path that every platform takes (Linux 107, macOS 103)."""
 
@@ -43,7 +45,7 @@ def kernel_environment(
 def find_kernelspec(name: str | None) -> KernelSpec:
     """The kernelspec of that name; for None the server's own interpreter, which needs none installed.
 
-    KernelStartFailed when there is no such kernelspec or it is for another language.
+    KernelStartFailed when there is no such kernelspec, it is for another language, or the bridge itself.
     """
     from jupyter_client.kernelspec import KernelSpec, KernelSpecManager, NoSuchKernel
 
@@ -56,6 +58,10 @@ def find_kernelspec(name: str | None) -> KernelSpec:
         raise KernelStartFailed(f"there is no kernelspec named {name!r}") from error
     if spec.language.lower() != "python":
         raise KernelStartFailed(f"kernelspec {name!r} is for {spec.language}, not for Python")
+    if spec.argv[1:3] == OWN_KERNEL:
+        raise KernelStartFailed(
+            f"kernelspec {name!r} is the bridge itself, which runs cells in another kernel"
+        )
     return spec
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from bridge.errors import KernelDied
+from bridge.pool import memory
 from bridge.pool.host import Host
 from bridge.pool.launch import kernel_environment, make_manager
 
@@ -59,6 +60,7 @@ class Life:
         self._on_gone = on_gone
         self._log_path = host.settings.log_dir / f"kernel-{kernel_id}.log"
         self._last_words: str | None = None
+        self._killed_for: str | None = None  # a reason of our own, which says more than the signal
         self._watcher: asyncio.Task[None] | None = None
         self._launching = asyncio.Lock()
 
@@ -147,7 +149,8 @@ class Life:
             _kill_group(self.group)
             self._host.guard.drop_group(self.group)
         self._last_words = self.tail()
-        self.exit_reason = describe_exit(code) if code is not None else "its provisioner lost it"
+        how = describe_exit(code) if code is not None else "its provisioner lost it"
+        self.exit_reason = self._killed_for or how
         if not self.ending:
             log.warning("kernel %s ended: %s\n%s", self._id, self.exit_reason, self._last_words)
         self._on_exit(self.exit_reason)
@@ -180,8 +183,17 @@ class Life:
             if code is not None:
                 return code
             self._trim_log()
+            await self._keep_within_memory(provisioner)
             await asyncio.sleep(interval)
         return None
+
+    async def _keep_within_memory(self, provisioner: KernelProvisionerBase) -> None:
+        """Kills a local kernel that takes more memory than it may."""
+        limit, pid = self._host.settings.memory_limit, getattr(provisioner, "pid", None)
+        if limit is None or not isinstance(pid, int) or self._killed_for or not memory.is_over(pid, limit):
+            return
+        self._killed_for = f"it was over its memory limit of {memory.describe_size(limit)}"
+        await self.kill()
 
     def _trim_log(self) -> None:
         """Empties the log when it is over its limit; the process appends, so it goes on at the start."""

@@ -15,7 +15,8 @@ class PoolSettings:
     installed kernelspec, None the server's own interpreter. `env` is added to the kernels' environment, `cwd`
     is their working folder (None: the server's). `log_dir` takes what kernel processes write to their own
     stdout and stderr while they live. No variable whose value contains one of the `secrets` reaches a kernel.
-    `start_timeout` is in seconds; `arguments` are added to the kernels' command line.
+    `start_timeout` is in seconds; `arguments` are added to the kernels' command line. A kernel that takes more than
+    `memory_limit` bytes is killed (None: no limit); it holds for kernels that are children of this process.
     """
 
     size: int
@@ -27,3 +28,4 @@ class PoolSettings:
     start_timeout: float = 60.0
     # The server's kernels write no history of a user's: what runs in them comes from many programs.
     arguments: tuple[str, ...] = ("--HistoryManager.enabled=False",)
+    memory_limit: int | None = None

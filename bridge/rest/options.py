@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bridge.rest.auth import Access, host_name, origin_text
-from bridge.settings import Settings, default_pool_size, idle_from, retention_from
+from bridge.settings import Settings, default_pool_size, idle_from, memory_size, retention_from
 
 TOKEN_VARIABLE = "BRIDGE_TOKEN"
 DEFAULT_BIND = "127.0.0.1:8080"
@@ -176,6 +176,12 @@ FLAGS = (
         _seconds,
         "seconds that a cell may run unless its request says otherwise (default: no limit)",
         "SECONDS",
+    ),
+    Flag(
+        "memory-limit",
+        memory_size,
+        "memory that one kernel may take, such as 4G; beyond it is killed (default: no limit)",
+        "SIZE",
     ),
     Flag(
         "max-output-bytes",
