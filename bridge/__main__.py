@@ -2,7 +2,7 @@
 
 import sys
 
-from bridge.cli import main
+from bridge.cli import command
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())

@@ -1,4 +1,4 @@
-"""The command line, in its two forms: `jupyter-bridge …` (or `python main.py …`), and bottle's own."""
+"""The command line in its forms: `jupyter-bridge …`, `python main.py …` (a server alone), and bottle's own."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def parser() -> argparse.ArgumentParser:
     made = _Parser(
         prog=PROGRAM,
         description="Runs notebook code in real IPython kernels and keeps a state after every execution.",
+        epilog="As a kernel for JupyterLab and its like: jupyter bridge install, uninstall, status.",
         allow_abbrev=False,
     )
     made.add_argument("--version", action="version", version=f"{PROGRAM} {VERSION}")
@@ -40,6 +41,17 @@ def parser() -> argparse.ArgumentParser:
             action = "append" if flag.many else "store"
             made.add_argument(f"--{flag.name}", action=action, metavar=flag.metavar, help=flag.help)
     return made
+
+
+def command(argv: Sequence[str] | None = None) -> int:
+    """`jupyter-bridge`, which `jupyter bridge` runs: a server, or what its first word names; gives the exit code."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    if words and not words[0].startswith("-"):
+        from bridge.jupyter import install  # late: a server starts without it
+
+        if words[0] in install.COMMANDS:
+            return install.main(words[0], words[1:])
+    return main(words)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
