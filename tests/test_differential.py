@@ -24,6 +24,7 @@ from tests.bare import DISPLAY_OPTIONS, bare_kernel
 from tests.cases import restoring
 from tests.programs import Program
 from tests.programs.definitions import CLASSES, FUNCTIONS, SHARING
+from tests.programs.interactive import INTERACTIVE
 from tests.programs.stubborn import STUBBORN
 from tests.programs.surroundings import HISTORY, LIBRARIES, PROCESS
 from tests.support import Client, Server
@@ -37,13 +38,21 @@ CASES = Program(
     tuple(cell for case in INSTALLED for cell in (*case.setup, case.check)),
     files=True,  # fresh kernels: `tests/cases/test_restoring.py` has them
 )
-PROGRAMS = (PROCESS, LIBRARIES, HISTORY, CLASSES, FUNCTIONS, SHARING, STUBBORN, CASES)
+PROGRAMS = (PROCESS, LIBRARIES, HISTORY, CLASSES, FUNCTIONS, SHARING, STUBBORN, INTERACTIVE, CASES)
 
 OTHER_LINE = """
-import decimal, logging, os, random, sys, textwrap, warnings
+import ast, decimal, gc, logging, os, random, sys, textwrap, warnings
 os.chdir("/"); os.environ["STAGE"] = "another"; sys.path.append("/another")
 random.seed(1); decimal.getcontext().prec = 3; warnings.simplefilter("error")
 logging.getLogger("cells").setLevel(50); textwrap.shorten = None; sys.setrecursionlimit(3000)
+class Broken(ast.NodeTransformer):
+    def visit_Constant(self, node): return ast.copy_location(ast.Constant("another"), node)
+ip = get_ipython()
+ip.ast_transformers.append(Broken()); ip.events.register("post_run_cell", lambda result: print("another"))
+ip.register_magic_function(lambda line: "another", magic_name="hello")
+ip.alias_manager.define_alias("listed", "another")
+ip.input_transformers_cleanup.append(lambda lines: ["'another'"]); ip.ast_node_interactivity = "none"
+gc.disable(); logging.disable(50)
 if "numpy" in sys.modules:
     import numpy as np
     np.random.seed(1); np.set_printoptions(precision=1); np.seterr(all="ignore")

@@ -27,8 +27,9 @@ under the private name `_bridge_kernel` (see `bridge.engine.helper`). Roles, in 
 - `environment`  what a cell may change beside its variables
 - `items`        one such thing: what each can do
 - `modules`      the modules that cells imported or made
-- `loggers`      the standard library's loggers
-- `libraries`    what NumPy, pandas, matplotlib, PyTorch and IPython keep
+- `loggers`      the standard library's logging
+- `libraries`    what NumPy, pandas, matplotlib and PyTorch keep
+- `interactive`  what cells change of IPython itself
 - `patches`      attributes of modules that a cell sets
 - `live`         values that cannot be saved
 - `threads`      what keeps running after its cell

@@ -8,16 +8,20 @@ here imports one.
 from __future__ import annotations
 
 import contextlib
+import copyreg
+import gc
 import importlib
+import locale
 import os
 import random
 import sys
+import time
 import warnings
 from typing import Any
 
-from . import failures, libraries
+from . import failures, interactive, libraries
 from .items import MISSING, ROOT, Item, Simple
-from .loggers import Logging
+from .loggers import Levels, Logging
 from .modules import Handmade, Modules
 
 
@@ -83,6 +87,62 @@ class _Filters(Item):
             warnings._filters_mutated()  # type: ignore[attr-defined]
 
 
+class _Pickling(Item):
+    """What cells registered with `copyreg.pickle`: class -> function."""
+
+    def __init__(self) -> None:
+        super().__init__("copyreg")
+
+    def get(self) -> dict[type, Any]:
+        table = copyreg.dispatch_table.items()
+        return {kind: reduce for kind, reduce in table if "__main__" in (kind.__module__, reduce.__module__)}
+
+    def put(self, value: dict[type, Any]) -> None:
+        for kind in self.get().keys() - value.keys():
+            del copyreg.dispatch_table[kind]
+        copyreg.dispatch_table.update(value)
+
+
+def _umask() -> int:
+    now = os.umask(0o077)
+    os.umask(now)
+    return now
+
+
+def _garbage(value: tuple[bool, tuple[int, ...]]) -> None:
+    enabled, thresholds = value
+    gc.set_threshold(*thresholds)
+    (gc.enable if enabled else gc.disable)()
+
+
+def _timezone(_: Any) -> None:
+    if hasattr(time, "tzset"):
+        time.tzset()  # it follows `os.environ`, which is in place by now
+
+
+def _process_items() -> list[Item]:
+    """An item for each setting of the process that is one value."""
+    return [
+        Simple("recursionlimit", sys.getrecursionlimit, sys.setrecursionlimit),
+        Simple("random", random.getstate, random.setstate),
+        Simple("gc", lambda: (gc.isenabled(), gc.get_threshold()), _garbage),
+        Simple("switchinterval", sys.getswitchinterval, sys.setswitchinterval),
+        Simple("umask", _umask, os.umask),
+        Simple("timezone", lambda: time.tzname, _timezone),
+        Simple(
+            "locale",
+            lambda: locale.setlocale(locale.LC_ALL),
+            lambda name: locale.setlocale(locale.LC_ALL, name),
+        ),
+        Simple(
+            "socket.timeout",
+            lambda: sys.modules["socket"].getdefaulttimeout(),
+            lambda value: sys.modules["socket"].setdefaulttimeout(value),
+            library="socket",
+        ),
+    ]
+
+
 class Environment:
     """All items of one kernel, and which of them changed since the last snapshot."""
 
@@ -95,12 +155,14 @@ class Environment:
             _Environ(),
             self.modules,
             Handmade(),
-            Simple("recursionlimit", sys.getrecursionlimit, sys.setrecursionlimit),
-            Simple("random", random.getstate, random.setstate),
-            *libraries.items(shell),
+            *_process_items(),
+            *libraries.items(),
+            *interactive.items(shell),
             self.pandas,
             _Filters(),
+            _Pickling(),
             Logging(),
+            Levels(),
         ]
         self.early_roots = frozenset(item.root for item in self.items if item.early)
         for item in self.items:

@@ -1,4 +1,4 @@
-"""What libraries keep beside the variables: NumPy's generator, the options of pandas and matplotlib, IPython's own.
+"""What libraries keep beside the variables: NumPy's and PyTorch's generators, the options of pandas and matplotlib.
 
 An item counts once the user's code has loaded its library; nothing here imports one.
 """
@@ -138,62 +138,6 @@ def _torch_put(value: bytes) -> None:
     torch.set_rng_state(torch.frombuffer(bytearray(value), dtype=torch.uint8))
 
 
-class _Formatter(Item):
-    """How IPython writes values as text: `%precision`, `%pprint` and the like."""
-
-    _SETTINGS = (
-        "float_precision",
-        "float_format",
-        "pprint",
-        "max_width",
-        "max_seq_length",
-        "newline",
-        "verbose",
-    )
-
-    def __init__(self, shell: Any) -> None:
-        super().__init__("ipython.formatter")
-        self._formatter = shell.display_formatter.formatters["text/plain"]
-
-    def get(self) -> dict[str, Any]:
-        return {name: getattr(self._formatter, name) for name in self._SETTINGS}
-
-    def put(self, value: dict[str, Any]) -> None:
-        for name in self._SETTINGS:
-            if name in value and getattr(self._formatter, name) != value[name]:
-                setattr(self._formatter, name, value[name])
-
-
-class _Printers(Item):
-    """The display functions that cells registered for types, by MIME type."""
-
-    def __init__(self, shell: Any) -> None:
-        super().__init__("ipython.printers")
-        self._shell = shell
-        self._formatters = shell.display_formatter.formatters
-
-    def get(self) -> dict[str, list[tuple[Any, Any]]]:
-        scope = self._shell.user_ns
-        found = {}
-        for mime, formatter in self._formatters.items():
-            own = [
-                (kind, printer)
-                # Not `type_printers`: what its default holds depends on when it is first asked for.
-                for kind, printer in formatter._trait_values.get("type_printers", {}).items()
-                if getattr(printer, "__globals__", None) is scope
-            ]
-            if own:
-                found[mime] = own
-        return found
-
-    def put(self, value: dict[str, list[tuple[Any, Any]]]) -> None:
-        for mime, own in self.get().items():
-            for kind, _ in own:
-                self._formatters[mime].type_printers.pop(kind, None)
-        for mime, own in value.items():
-            self._formatters[mime].type_printers.update(own)
-
-
 class _Inline(Item):
     """The settings of the inline backend: `%config InlineBackend.figure_formats = ['svg']`."""
 
@@ -217,13 +161,11 @@ class _Inline(Item):
                 setattr(config, name, setting)
 
 
-def items(shell: Any) -> list[Item]:
+def items() -> list[Item]:
     """An item for each thing but pandas' options."""
     return [
         _NumpyRandom(),
         Simple("torch.random", _torch_get, _torch_put, library="torch"),
-        _Formatter(shell),
-        _Printers(shell),
         Simple("numpy.print", lambda: _module("numpy").get_printoptions(), _numpy_print, library="numpy"),
         Simple("numpy.errors", lambda: _module("numpy").geterr(), _numpy_errors, library="numpy"),
         _RcParams(),

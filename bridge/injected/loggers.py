@@ -1,4 +1,4 @@
-"""The loggers of the standard library, as far as cells changed them."""
+"""The standard library's logging, as far as cells changed it."""
 
 from __future__ import annotations
 
@@ -58,3 +58,30 @@ class Logging(Item):
                 logger.setLevel(level)
                 logger.propagate, logger.disabled = propagate, disabled
                 logger.handlers[:] = handlers
+
+
+class Levels(Item):
+    """The names of levels that cells gave, and the level up to which all logging is off."""
+
+    def __init__(self) -> None:
+        super().__init__("logging.levels")
+        self._start = self._names()
+
+    @staticmethod
+    def _names() -> dict[int, str]:
+        return dict(logging._levelToName)
+
+    def get(self) -> tuple[dict[int, str], int]:
+        names = {level: name for level, name in self._names().items() if self._start.get(level) != name}
+        return names, logging.root.manager.disable
+
+    def put(self, value: tuple[dict[int, str], int]) -> None:
+        names, disabled = value
+        for level in self.get()[0].keys() - names.keys():
+            name = logging._levelToName.pop(level)
+            logging._nameToLevel.pop(name, None)
+            if level in self._start:
+                logging.addLevelName(level, self._start[level])
+        for level, name in names.items():
+            logging.addLevelName(level, name)
+        logging.disable(disabled)

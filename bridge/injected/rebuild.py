@@ -367,6 +367,16 @@ def array_of_class(plain: Any, kind: type) -> Any:
     return module("numpy").ndarray.view(plain, kind)
 
 
+def shell() -> Any:
+    """The shell of this process: `get_ipython()`."""
+    return module("IPython").get_ipython()
+
+
+def kernel() -> Any:
+    """The kernel of this process."""
+    return getattr(shell(), "kernel", None)
+
+
 def kernel_method(name: str) -> Any:
     """A method of this kernel's: `raw_input` is what cells know as `input`."""
-    return getattr(module("IPython").get_ipython().kernel, name)
+    return getattr(kernel(), name)

@@ -120,6 +120,9 @@ def _choose(kind: type) -> Reducer | None:
         return _reduce_module
     if issubclass(kind, io.IOBase):
         return _reduce_file
+    for base in kind.__mro__:
+        if (base.__module__, base.__name__) in _SERVANTS:
+            return functools.partial(_reduce_servant, _SERVANTS[base.__module__, base.__name__])
     for refused, reason in _REFUSED.items():
         if issubclass(kind, refused):
             return functools.partial(_refuse, reason)
@@ -483,6 +486,17 @@ def _reduce_file(saving: Saving, obj: Any) -> Reduced:
         if getattr(sys, name, None) is obj:
             return rebuild.attribute, ("sys", name)
     raise Unsaveable("it is an open file")
+
+
+_SERVANTS = {
+    ("IPython.core.interactiveshell", "InteractiveShell"): rebuild.shell,
+    ("ipykernel.kernelbase", "Kernel"): rebuild.kernel,
+}
+"""The one shell and the one kernel of a process, and what gives those of another."""
+
+
+def _reduce_servant(give: Callable[[], Any], saving: Saving, obj: Any) -> Reduced:
+    return (give, ()) if give() is obj else NotImplemented
 
 
 def _reduce_array(saving: Saving, obj: Any) -> Reduced:

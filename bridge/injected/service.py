@@ -369,7 +369,6 @@ class Helper:
         for name in dropped:
             if is_name(name):
                 scope.pop(name, None)
-        self._know_cells(request["cells"])
         sources = self._sources(request["load"], buffers)
         roots = self._kept_roots(dropped)
         failed = self._load_early(sources, roots)
@@ -379,6 +378,7 @@ class Helper:
         self._reorder(request["order"])
         environment = {root: value for root, value in roots.items() if root.startswith(ENVIRONMENT)}
         failed += self.environment.put(environment, early=False)
+        self._know_cells(request["cells"])  # read as the line's own transformers would
         self.environment.seed(request["seed"], environment)
         self.patches.put({root: value for root, value in roots.items() if root.startswith(PATCH)})
         outputs = {int(root.removeprefix(OUTPUT)): roots[root] for root in roots if root.startswith(OUTPUT)}
