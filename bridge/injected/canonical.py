@@ -19,12 +19,20 @@ import pickle
 import struct
 import sys
 import types
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
 from . import arrays, blobs, classes, reducers
 
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
+_CODE = (
+    "co_code", "co_exceptiontable", "co_consts", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_flags",
+    "co_argcount", "co_posonlyargcount", "co_kwonlyargcount",
+)  # fmt: skip
+_FUNCTION = ("__name__", "__doc__", "__annotations__", "__defaults__", "__kwdefaults__", "__dict__")
+# What pandas notes in its arrays and types while it works with them; no part of their content.
+_NOTES = frozenset({"_cache", "_readonly"})
 _SET_OPCODES = (pickle.EMPTY_SET, pickle.FROZENSET)
 
 
@@ -49,16 +57,7 @@ class _Content:
         if isinstance(obj, (types.BuiltinFunctionType, types.MethodDescriptorType)):
             return "builtin", [getattr(obj, "__module__", None), obj.__qualname__]
         if isinstance(obj, types.CodeType):
-            names = (
-                "co_code",
-                "co_consts",
-                "co_names",
-                "co_varnames",
-                "co_freevars",
-                "co_cellvars",
-                "co_flags",
-            )
-            return "code", [tuple(getattr(obj, name) for name in names)]
+            return "code", [tuple(getattr(obj, name, None) for name in _CODE)]
         if isinstance(obj, types.CellType):
             return "cell", [reducers.cell_content(obj)]
         if isinstance(obj, types.MethodType):
@@ -73,12 +72,16 @@ class _Content:
             return "frame", [obj.columns, obj.index, columns, obj.attrs]
         if pandas is not None and kind is getattr(pandas, "Series", None):
             return "series", [obj.name, obj.index, obj.array, obj.attrs]
+        if pandas is not None and kind is getattr(pandas, "MultiIndex", None):
+            # What a selection has left unused in its levels is no part of it.
+            levels = [obj.get_level_values(number).array for number in range(obj.nlevels)]
+            return "levels", [list(obj.names), levels]
         return self._reduced(obj)
 
     def _array(self, numpy: Any, array: Any) -> list[Any]:
         """dtype, shape and content, in C order whatever the memory's order is."""
         if array.dtype.hasobject:
-            return [array.dtype.str, array.shape, array.ravel(order="C").tolist()]
+            return [repr(array.dtype), array.shape, array.ravel(order="C").tolist()]
         content = numpy.ascontiguousarray(array)
         return [repr(array.dtype), array.shape, blobs.address_of(arrays.raw(content))]
 
@@ -97,8 +100,7 @@ class _Content:
             content: Any = [obj.__qualname__, list(obj.__bases__), _stable(classes.body(obj))]
         else:
             closure = list(obj.__closure__ or ())
-            names = ("__defaults__", "__kwdefaults__", "__dict__")
-            content = [obj.__qualname__, obj.__code__, closure, [getattr(obj, name) for name in names]]
+            content = [obj.__qualname__, obj.__code__, closure, [getattr(obj, name) for name in _FUNCTION]]
         _Walk(self, hasher.update, shared=False).walk(content)
         self._known[id(obj)] = (obj, hasher.digest())
         return hasher.digest()
@@ -116,12 +118,32 @@ class _Content:
             return "global", [type(obj).__module__, reduced]
         maker, arguments, state, *rest = (*reduced, None, None, None, None)[:5]
         items = [list(part) if part is not None else None for part in rest[:2]]
+        if type(obj).__module__.partition(".")[0] == "pandas":
+            state = _without_notes(state)
         return "object", [type(obj), maker, arguments, state, items]
 
 
 def _stable(body: dict[str, Any]) -> dict[str, Any]:
-    """A class body without what says where it was written."""
-    return {name: value for name, value in body.items() if name not in ("__firstlineno__", "__doc__")}
+    """A class body without what says where it was written; a text it has not got is the same as None."""
+    left_out = {"__firstlineno__"} | ({"__doc__"} if body.get("__doc__") is None else set())
+    return {name: value for name, value in body.items() if name not in left_out}
+
+
+def _without_notes(state: Any) -> Any:
+    """The state of an object of pandas without what it only notes; None when nothing else is in it."""
+    if type(state) is tuple:
+        parts = [_without_notes(part) if type(part) is dict else part for part in state]
+        return tuple(part for part in parts if part is not None)
+    if type(state) is dict:
+        return {name: state[name] for name in sorted(state.keys() - _NOTES)} or None
+    return state
+
+
+def _owner(array: Any) -> Any:
+    """The object whose memory an array looks at; the array itself when it has its own."""
+    while getattr(array, "base", None) is not None:
+        array = array.base
+    return array
 
 
 class _Detached:
@@ -155,6 +177,8 @@ class _Walk:
         self._update = update
         self._shared = shared
         self._numbers: dict[int, tuple[int, Any]] = {}  # what was met (or, unshared, what we are inside of)
+        self._defined: dict[int, Any] = {}  # functions that we are inside of, classes that were met
+        self._memory: dict[int, tuple[int, int, Any]] = {}  # by owner: its number, where it was met first, it
 
     def _tag(self, tag: str, count: int = 0) -> None:
         self._update(f"{tag} {count};".encode())
@@ -197,13 +221,50 @@ class _Walk:
                 self.walk(value)
         elif kind is set or kind is frozenset:
             self._tag(kind.__name__, len(obj))
-            for digest in sorted(_digest(self._content, part) for part in obj):
-                self._update(digest)
+            self._set(obj)
         else:
             tag, parts = self._content.parts(obj)
             self._tag(tag, len(parts))
             for part in parts:
                 self.walk(part)
+            if self._shared:
+                self._sharing(kind, obj)
+
+    def _set(self, members: Iterable[Any]) -> None:
+        """The members in the order of their digests; of such as have the same one, none is told from the others."""
+        by_digest: dict[bytes, list[Any]] = {}
+        for part in members:
+            by_digest.setdefault(_digest(self._content, part), []).append(part)
+        for digest in sorted(by_digest):
+            same = by_digest[digest]
+            self._update(digest * len(same))
+            if self._shared and len(same) == 1 and type(same[0]) not in _ATOMS:
+                self.walk(same[0])
+
+    def _sharing(self, kind: type, obj: Any) -> None:
+        """What a value that was taken apart can share besides its parts: memory, closures, attributes of classes."""
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and kind is numpy.ndarray:
+            place = obj.__array_interface__["data"][0]
+            owner = _owner(obj)
+            met = self._memory.get(id(owner))
+            if met is None:
+                self._memory[id(owner)] = (len(self._memory), place, owner)
+            else:
+                self._update(repr((met[0], place - met[1], obj.strides)).encode())
+        elif id(obj) in self._defined or not isinstance(obj, (type, types.FunctionType)):
+            return
+        elif not reducers.by_reference(obj) and obj.__module__ != "builtins":
+            self._defined[id(obj)] = obj
+            if isinstance(obj, type):
+                parts: list[Any] = list(_stable(classes.body(obj)).values())
+            else:
+                parts = [*(obj.__closure__ or ()), *(getattr(obj, name) for name in _FUNCTION[3:])]
+                parts = [part for part in parts if part]
+            for part in parts:
+                self.walk(part)
+            if not isinstance(obj, type):
+                del self._defined[id(obj)]
 
 
 class _PlainPickler(pickle.Pickler):
@@ -274,7 +335,7 @@ def is_immutable(obj: Any) -> bool:
         "typing",
     ):
         return True
-    return id(obj) in reducers.singletons(kind)
+    return obj is ... or obj is NotImplemented or id(obj) in reducers.singletons(kind)
 
 
 def alias_groups(values: dict[str, Any]) -> list[list[str]]:
@@ -300,14 +361,17 @@ def alias_groups(values: dict[str, Any]) -> list[list[str]]:
 
 def _mutable_insides(root: Any) -> Iterable[int]:
     """The ids of the mutable objects that a value reaches, not through classes, modules or globals."""
-    numpy = sys.modules.get("numpy")
+    numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
+    fixed = (types.ModuleType, getattr(pandas, "Index", ()))
     met: dict[int, Any] = {}
     level = [root]
     while level:
         following: list[Any] = []
         for obj in level:
-            if type(obj) in _ATOMS or id(obj) in met or isinstance(obj, types.ModuleType):
-                continue
+            if type(obj) in _ATOMS or id(obj) in met or isinstance(obj, fixed):
+                continue  # an index of pandas never changes, and copies of a frame share it
+            if type(obj).__name__ == "BlockPlacement":
+                continue  # nor does the place of a column in a frame
             met[id(obj)] = obj
             if isinstance(obj, type):
                 if not reducers.by_reference(obj) and obj.__module__ != "builtins":
@@ -317,8 +381,14 @@ def _mutable_insides(root: Any) -> Iterable[int]:
                     following.append(obj.base)
                 if obj.dtype.hasobject:
                     following.extend(obj.ravel().tolist())
+                if type(obj) is not numpy.ndarray:
+                    following.extend(getattr(obj, "__dict__", {}).values())
             elif isinstance(obj, types.FunctionType):
-                following.extend((obj.__closure__, obj.__defaults__, obj.__kwdefaults__, obj.__dict__))
+                following.extend((obj.__closure__, obj.__defaults__))
+                following.extend((obj.__kwdefaults__ or {}).values())
+                following.extend(obj.__dict__.values())
+            elif isinstance(obj, weakref.ref):
+                following.append(obj())
             else:
                 following.extend(gc.get_referents(obj))
         level = following
