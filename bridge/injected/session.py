@@ -84,13 +84,14 @@ class Session:
             self._replay(name, source, failed)
         for name, data in waiting.items():
             self._load(name, data, failed)
-        copied = "a definition needs it and it needs that definition: it came back with a class of its own"
-        failed += [{"name": name, "reason": copied} for name in content.copies]
-        defined = self._captured.sources()
+        copied = "a definition needs it and it needs that definition: it came back with one of its own"
         scope = self._shell.user_ns
+        copies = [name for name in content.copies if name in scope]
+        failed += [{"name": name, "reason": copied} for name in copies]
+        defined = self._captured.sources()
         answer["sources"] = list(content.definitions.values())
         answer["defs"] = [name for name in content.definitions if name in defined]
-        lost = {item["name"] for item in failed} - set(content.copies)
+        lost = {item["name"] for item in failed} - set(copies)
         names = [*content.names, *answer["defs"]]
         answer["restored"] = [name for name in names if name in scope and name not in lost]
         return answer

@@ -15,6 +15,7 @@ the replay defines; everything else of the notebook goes by value, which only di
 
 from __future__ import annotations
 
+import _codecs
 import array
 import io
 import pickle
@@ -306,6 +307,8 @@ class Content:
 
 class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("_codecs", "encode"):
+            return _codecs.encode  # how bytes are written by the protocols before 3
         raise NotAStateFile(f"it holds a {module}.{name}")
 
 

@@ -143,7 +143,8 @@ class Pool:
             else:
                 self._leases.give_back(kernel)
             self._match()
-        if kernel.retire:
+            ends = kernel.retire and not self._closing  # the shutdown ends every kernel
+        if ends:
             self._end(kernel)
 
     def detach(self, kernel: KernelProcess) -> None:

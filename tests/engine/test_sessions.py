@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import threading
 import uuid
@@ -13,8 +14,10 @@ from typing import Any
 import pytest
 
 from bridge import Kernel, Settings
+from bridge.engine import sessions
 from bridge.errors import BadRequest, Conflict, SessionNotFound, StateNotFound
 from tests.concurrency import is_over, until
+from tests.golden import make_sessions
 from tests.support import text_of
 
 SOON = 30.0
@@ -208,3 +211,155 @@ def test_sessions_do_not_starve_cells_without_one(kernel: Kernel, session: str) 
     assert kernel.sessions.describe(session)["live"]
     reply = kernel.execute("print('x' in globals())", "stateless", "initial")
     assert text_of(reply) == "False\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "check", "shown"),
+    [
+        ("oldest.state", make_sessions.OLDEST_CHECK, make_sessions.OLDEST_SHOWN),
+        ("version-1.state", make_sessions.CHECK, make_sessions.SHOWN),
+    ],
+)
+def test_files_of_earlier_versions_load(
+    kernel: Kernel, session: str, file: str, check: str, shown: str
+) -> None:
+    data = (make_sessions.FOLDER / file).read_bytes()
+    kernel.sessions.files.write_state(session, data)
+    reply = execute(kernel, session, check)
+    assert (reply["state"]["failed"], reply["state"]["error"]) == ([], None)
+    assert text_of(reply) == shown
+    # It goes on from there in the format of today.
+    assert released(kernel, session)["skipped"] == []
+    assert run(kernel, session, check) == shown
+
+
+@pytest.mark.parametrize("damage", ["cut", "foreign", "folder"])
+def test_a_file_that_cannot_be_read_is_told_and_kept(kernel: Kernel, session: str, damage: str) -> None:
+    run(kernel, session, "a = 1")
+    released(kernel, session)
+    path = kernel.sessions.files.state_path(session)
+    data = path.read_bytes()
+    if damage == "folder":
+        path.unlink()
+        path.mkdir()
+    else:
+        path.write_bytes(data[:-20] if damage == "cut" else b"PK a zip")
+    reply = execute(kernel, session, "b = 2\nprint('a' in globals())")
+    assert text_of(reply) == "False\n"
+    assert ("cannot be read" if damage == "folder" else "damaged") in reply["state"]["error"]
+    assert "kernel was reset" in reply["notice"]
+    released(kernel, session)
+    kept = path.with_suffix(".damaged")
+    assert kept.is_dir() if damage == "folder" else kept.read_bytes() != b""
+    assert run(kernel, session, "print(b)") == "2\n"
+    if damage == "folder":
+        kept.rmdir()
+
+
+def test_an_expired_session_starts_empty_and_says_so(kernel: Kernel, session: str) -> None:
+    run(kernel, session, "a = 1")
+    released(kernel, session)
+    kernel.sessions.files.state_path(session).unlink()
+    reply = execute(kernel, session, "print('a' in globals())")
+    assert text_of(reply) == "False\n"
+    assert reply["state"]["error"] == "no saved state"
+    assert "kernel was reset" in reply["notice"]
+    assert execute(kernel, session, "1")["notice"] is None
+
+
+def test_what_fails_to_come_back_is_named(kernel: Kernel, session: str, tmp_path: Path) -> None:
+    """A definition that fails does not stop later ones; source wins over a value of the same name."""
+    content = {
+        "cwd": str(tmp_path / "gone"),
+        "names": {"broken": b"no pickle", "twice": pickle.dumps("a value"), "fine": pickle.dumps(3)},
+        "definitions": {
+            "missing": "import no_such_module_here as missing",
+            "bad": "def bad(x=1 / 0): ...",
+            "twice": "def twice(n): return 2 * n",
+        },
+    }
+    kernel.sessions.files.write_state(session, pickle.dumps(content))
+    reply = execute(kernel, session, "print(twice(fine))")
+    assert text_of(reply) == "6\n"
+    state = reply["state"]
+    assert [item["name"] for item in state["failed"]] == ["working directory", "broken", "missing", "bad"]
+    assert state["defs"] == ["twice"]
+    assert set(state["restored"]) == {"twice", "fine"}
+    assert released(kernel, session)["defs"] == ["twice"]
+
+
+def test_values_and_definitions_that_need_each_other(kernel: Kernel, session: str) -> None:
+    run(kernel, session, "class Box:\n    def __init__(self, n): self.n = n\nbox = Box(1)")
+    run(kernel, session, "def uses(b=box): return b.n\nboxes = [box]")
+    run(kernel, session, "ring = []\ndef link(to=ring): return to\nring.append(link)")
+    released(kernel, session)
+    check = (
+        "print(uses(), isinstance(box, Box), isinstance(boxes[0], Box), link() is ring, ring[0]() is ring)"
+    )
+    reply = execute(kernel, session, check)
+    assert text_of(reply) == "1 True True True True\n"
+    assert [item["name"] for item in reply["state"]["failed"]] == ["ring"]
+    assert "ring" in reply["state"]["restored"]
+
+
+def test_functions_that_no_source_tells_come_back_by_value(kernel: Kernel, session: str) -> None:
+    code = "if True:\n    def hidden(): return base + 1\ndouble = lambda n: n * base\nbase = 10"
+    run(kernel, session, code)
+    state = released(kernel, session)
+    assert (state["defs"], state["engine"]) == ([], "dill")
+    check = "base = 20\nprint(hidden(), double(2), hidden.__globals__ is globals())"
+    assert run(kernel, session, check) == "21 40 True\n"
+
+
+def test_a_failed_cell_in_a_real_kernel_leaves_what_came_before(kernel: Kernel, session: str) -> None:
+    cells = (
+        "def a1(): ...\nasync def slow(): raise ValueError\nawait slow()\ndef never(): ...",
+        "def a2(): ...\nprint('x')\n%run no_such_file.py\ndef never(): ...",
+        "def fail(n):\n    if n: raise KeyError(n)\nfail(0)\ndef a3(): ...\nfail(1)\ndef never(): ...",
+        "def a4(): ...\nreturn 5\ndef never(): ...",
+        "def syntax error",
+    )
+    for cell in cells:
+        assert execute(kernel, session, cell)["error"] is not None
+    assert set(released(kernel, session)["defs"]) == {"a1", "slow", "a2", "fail", "a3", "a4"}
+
+
+def test_the_idle_are_released_and_come_back() -> None:
+    kernel = Kernel(Settings(ephemeral=True, pool_size=1, idle_seconds=0.2))
+    try:
+        kernel.sessions.create("idle")
+        run(kernel, "idle", "a = 1")
+        until(lambda: not kernel.sessions.describe("idle")["live"], "the release")
+        described = kernel.sessions.describe("idle")
+        assert described["state_bytes"] > 0
+        assert run(kernel, "idle", "print(a)") == "1\n"
+    finally:
+        kernel.close()
+
+
+def test_only_so_many_are_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "MAX_LIVE", 2)
+    kernel = Kernel(Settings(ephemeral=True, pool_size=1))
+    try:
+        for name in ("one", "two", "three"):
+            kernel.sessions.create(name)
+            run(kernel, name, f"who = {name!r}")
+        live = {each["session_id"]: each["live"] for each in kernel.sessions.list()}
+        assert live == {"one": False, "two": True, "three": True}
+        assert run(kernel, "one", "print(who)") == "one\n"
+    finally:
+        kernel.close()
+
+
+def test_the_end_of_the_engine_saves_what_is_not_saved(tmp_path: Path) -> None:
+    kernel = Kernel(Settings(home=tmp_path, pool_size=1))
+    try:
+        kernel.sessions.create("s")
+        execute(kernel, "s", "a = 1\nraise ValueError")  # no background save after a failure
+    finally:
+        kernel.close()
+    kernel = Kernel(Settings(home=tmp_path, pool_size=1))
+    try:
+        assert run(kernel, "s", "print(a)") == "1\n"
+    finally:
+        kernel.close()
