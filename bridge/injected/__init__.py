@@ -35,6 +35,7 @@ under the private name `_bridge_kernel` (see `bridge.engine.helper`). Roles, in 
 - `threads`      what keeps running after its cell
 - `streams`      order of output, and the cell that late output belongs to
 - `plain`        IPython's own names, out of the namespace
+- `celltexts`    the cells' texts under their file names
 - `between`      what runs while no cell does
 - `bridge_magics` the magics of a notebook for its states (kernelspec door)
 - `ask`          their questions to the bridge

@@ -8,9 +8,7 @@ All of it happens in the kernel's main thread, between cells.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import linecache
 import os
 import re
 import signal
@@ -20,7 +18,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from . import bridge_magics, display, frozen, inspection, picklers, streams, threads
+from . import bridge_magics, celltexts, display, frozen, inspection, picklers, streams, threads
 from .between import Between
 from .blobs import Folder
 from .environment import Environment
@@ -115,7 +113,7 @@ class Helper:
         display.whole_lines_from_forks()
         display.last_words()
         display.lenient_bundles(shell)
-        shell.compile.get_code_name = _code_name
+        shell.compile.get_code_name = celltexts.code_name
         pandas, floats = display.pandas_defaults(options), display.numpy_floats(shell)
 
         def pandas_loaded(module: Any) -> None:
@@ -134,7 +132,7 @@ class Helper:
 
     def _before_code(self) -> None:
         """Code is about to run, be it a cell of the notebook's or not."""
-        if not self._orders():
+        if not self._orders() or not _is_main():
             self.between.note()
 
     def _orders(self) -> Request:
@@ -144,6 +142,8 @@ class Helper:
 
     def _before_cell(self, info: Any) -> None:
         """IPython is about to run a cell; a cell may run others, which are part of it."""
+        if not _is_main():
+            return  # in a subshell, beside the notebook's cells
         self._depth += 1
         if self._depth > 1:
             return
@@ -175,7 +175,7 @@ class Helper:
         if self._depth and not self._is_over(result):
             return
         self._depth = 0
-        if not self.rest and not self._orders():
+        if not _is_main() or (not self.rest and not self._orders()):
             return  # no cell of the notebook: what it changed is in the next one's state
         # An interrupt that comes too late for the cell must not hit the helper.
         interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -218,7 +218,7 @@ class Helper:
         ids = self._ids if plan is not None else {n: id(v) for n, v in self.shell.user_ns.items()}
         names = self._names()
         scope = self.shell.user_ns
-        between = self.between.take() or orders.get("all")
+        between = not self.rest and (self.between.take() or orders.get("all"))
         if between:
             ids = self._last_ids
         rebound = {name for name in names if ids.get(name) != id(scope[name])} | set(symbols.modified)
@@ -249,14 +249,15 @@ class Helper:
             touched = None  # a thread may have changed anything
         if between:
             touched = None
-            rebound |= {
-                name for name in names if plain_value(scope[name])
-            }  # an identity is no proof of theirs
+            # Of a value that is gone an identity is no proof; numbers and the like come and go.
+            rebound |= {name for name in names if plain_value(scope[name])}
         if orders.get("session"):
             failure = result.error_in_exec or result.error_before_exec if result is not None else None
             if not error or failure is not None:
                 self.session.after_cell(
-                    self.names.transformed(raw_cell), failure if error else None, _code_name(raw_cell)
+                    self.names.transformed(raw_cell),
+                    failure if error else None,
+                    celltexts.code_name(raw_cell),
                 )
         rebound &= values.keys()
         if (
@@ -277,6 +278,11 @@ class Helper:
             for unit in reply["units"]
         ):
             reply["bound"].append("a patched attribute that cannot be saved")
+        if not self.rest:
+            reply["cells"] = celltexts.cells_of(self.shell.compile, reply["units"])
+            self._last_ids = {name: id(value) for name, value in scope.items()}
+            if (self.kernel.get_parent("shell") or {}).get("content", {}).get("user_expressions"):
+                self.between.note()  # they are evaluated after the cell
         reply["engine"] = picklers.engine_name()
         reply["order"] = names if names != self._order else None
         self._order = names
@@ -286,15 +292,6 @@ class Helper:
         """Whether a cell leaves no state: it goes to another one, or does nothing but command the bridge."""
         moving, self.moving = self.moving, False
         return moving or (not self.rest and bridge_magics.only_commands(code))
-
-    def _cells_of(self, units: list[Reply]) -> list[list[Any]]:
-        """Text, number and file name of the cells that these units' functions come from, as far as they are known.
-
-        ipykernel's own file names hold the process's number, so no other process can tell a cell by its name.
-        """
-        known = self.shell.compile._filename_map
-        files = {name for unit in units for name in unit["files"] if name in known}
-        return [["".join(linecache.getlines(name)), known[name], name] for name in sorted(files)]
 
     def _was_stopped(self, rebound: set[str]) -> bool:
         """Whether a shell command of the cell was ended by an interrupt, of which IPython makes no error."""
@@ -378,7 +375,8 @@ class Helper:
         self._reorder(request["order"])
         environment = {root: value for root, value in roots.items() if root.startswith(ENVIRONMENT)}
         failed += self.environment.put(environment, early=False)
-        self._know_cells(request["cells"])  # read as the line's own transformers would
+        # Read as the line's own transformers would.
+        celltexts.make_known(self.shell.compile, request["cells"], self.names.transformed)
         self.environment.seed(request["seed"], environment)
         self.patches.put({root: value for root, value in roots.items() if root.startswith(PATCH)})
         outputs = {int(root.removeprefix(OUTPUT)): roots[root] for root in roots if root.startswith(OUTPUT)}
@@ -418,21 +416,10 @@ class Helper:
         for name in wanted:
             scope[name] = scope.pop(name)
 
-    def _know_cells(self, cells: list[list[Any]]) -> None:
-        """Make the source of cells that this kernel never ran known to tracebacks and `inspect`."""
-        compiler = self.shell.compile
-        for text, number, name in cells:
-            lines = [line + "\n" for line in self.names.transformed(text).splitlines()]
-            entry = (len(text), None, lines, name)
-            linecache.cache[name] = entry
-            if hasattr(linecache, "_ipython_cache"):
-                linecache._ipython_cache[name] = entry
-            compiler._filename_map[name] = number
-
     def _know_source(self, text: str) -> str:
         """Make a definition's source known as a cell's is; the file name of its code."""
-        name = _code_name(text)
-        self._know_cells([[text, 0, name]])
+        name = celltexts.code_name(text)
+        celltexts.make_known(self.shell.compile, [[text, 0, name]], self.names.transformed)
         return name
 
     def _adopt(self, request: Request, buffers: list[Any]) -> Reply:
@@ -464,13 +451,8 @@ class Helper:
         return {}
 
 
-def _code_name(raw_code: str, transformed: Any = None, number: Any = None) -> str:
-    """The file name of a cell: the same for the same text, in every kernel (`CachingCompiler.get_code_name`).
-
-    It has the shape of ipykernel's own names, by which libraries that format tracebacks know a cell.
-    """
-    digest = hashlib.sha1(raw_code.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
-    return f"/tmp/ipykernel_0/{int(digest[:12], 16)}.py"
+def _is_main() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def _why(lost: dict[str, Any]) -> str:

@@ -64,12 +64,20 @@ class Cells:
                 self._attached(attached)
             if error is not None:
                 self.note([f"the cell runs from where the notebook stood: {error}"])
-            if not cell.replied:  # else the kernel has died meanwhile
-                self._run(cell)
+            self._run(cell)
 
         self._work(lambda: self._driver.go(start), moved)
 
+    def resume(self) -> None:
+        """A kernel has come in place of one that was dead before the cell under way could be sent to it."""
+        if self.cell is not None and not self.cell.sent:
+            self._run(self.cell)
+
     def _run(self, cell: Cell) -> None:
+        """Send the cell; to a kernel that is dead already it waits for the next one."""
+        kernel = self._driver.kernel
+        if kernel is None or kernel.looks_dead():
+            return
         cell.sent = True
         self._send(cell.request(self._driver.orders(cell)))
 

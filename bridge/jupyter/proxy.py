@@ -240,6 +240,7 @@ class Proxy:
                 self.end(f"no kernel can be had: {error}")
             else:
                 self._attached(attached)
+                self._cells.resume()
                 self._cells.go_on(self._turns.resume())
 
         self._turns.suspend()

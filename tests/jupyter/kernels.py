@@ -7,6 +7,7 @@ import os
 import queue
 import sys
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -108,7 +109,7 @@ class Notebook:
         except queue.Empty:
             return None
         parent = str(message["parent_header"].get("msg_id"))
-        if channel == "shell":
+        if channel in ("shell", "control"):
             self._runs[parent].reply = message["content"]
         elif channel == "iopub":
             self._runs[parent].messages.append(message)
@@ -126,17 +127,23 @@ class Notebook:
         assert run.reply["status"] == "ok", run
         return run.result() or run.text()
 
+    def shown(self, code: str) -> str:
+        """The text of the first thing that a cell displays."""
+        run = self.run(code)
+        found = [m["content"]["data"]["text/plain"] for m in run.messages if m["msg_type"] == "display_data"]
+        assert found, run
+        return str(found[0])
+
     def ask(self, kind: str, content: dict[str, Any], channel: str = "shell") -> dict[str, Any]:
         """The content of the reply to any other request."""
         message = self.client.session.msg(kind, content)
-        target = getattr(self.client, f"{channel}_channel")
-        target.send(message)
+        getattr(self.client, f"{channel}_channel").send(message)
+        asked = self._runs[message["header"]["msg_id"]]
         end = time.monotonic() + WAIT
-        while True:
-            reply = target.get_msg(timeout=max(0.0, end - time.monotonic()))
-            if reply["parent_header"].get("msg_id") == message["header"]["msg_id"]:
-                content = reply["content"]
-                return content
+        while not asked.reply:
+            assert time.monotonic() < end, (kind, asked)
+            self._take(channel, 0.05)
+        return asked.reply
 
     def close(self) -> None:
         """End the kernel as a front end does."""
@@ -174,7 +181,8 @@ def notebook(
     variables.pop("PYTEST_CURRENT_TEST", None)
     if name is not None:
         variables["JPY_SESSION_NAME"] = name
-    manager = KernelManager(kernel_name="test", kernel_spec_manager=One())
+    file = home / f"connection-{uuid.uuid4().hex}.json"
+    manager = KernelManager(kernel_name="test", kernel_spec_manager=One(), connection_file=str(file))
     manager.start_kernel(env=variables)
     made = Notebook(manager, variables)
     try:

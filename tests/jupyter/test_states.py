@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psutil
+
 from tests.jupyter.kernels import notebook
 
 
@@ -32,3 +34,105 @@ def test_a_cell_in_which_the_kernel_ends_costs_no_variable(tmp_path: Path) -> No
         after = nb.run("double(x)")
         assert (after.result(), after.reply["execution_count"]) == ("[1, 1]", 3)
         assert nb.value("In[1].splitlines()[0], Out[3]") == "('x = [1]', [1, 1])"
+
+
+def test_a_kernel_killed_between_cells_costs_one_note(tmp_path: Path) -> None:
+    with notebook(tmp_path) as nb:
+        nb.run("x = 5; conn = __import__('sqlite3').connect(':memory:')")
+        process = psutil.Process(int(nb.value("import os; os.getpid()")))
+        process.kill()
+        process.wait(10)
+        after = nb.run("x")
+        assert (after.result(), after.reply["execution_count"]) == ("5", 3)
+        assert "signal 9 (SIGKILL)" in after.text("stderr")
+        assert "conn could not be brought back" in after.text("stderr")
+        assert nb.run("x").text("stderr") == ""
+
+
+def test_cells_that_wait_outlive_the_kernel(tmp_path: Path) -> None:
+    with notebook(tmp_path) as nb:
+        nb.run("x = 1")
+        ids = [nb.send(code, stop_on_error=False) for code in ("import os; os._exit(3)", "x += 1", "x")]
+        runs = [nb.finish(each) for each in ids]
+        assert "exit code 3" in runs[0].reply["evalue"]
+        assert runs[2].result() == "2"
+
+
+def test_what_changes_between_cells_is_in_the_next_state(tmp_path: Path) -> None:
+    with notebook(tmp_path) as nb:
+        nb.run("import asyncio\nmoves = []; count = 0\ndone = asyncio.Event()")
+        nb.run(
+            "async def later():\n    global count\n    await asyncio.sleep(0.1)\n"
+            "    moves.append(1); count = 1001; done.set()\n"
+            "task = asyncio.get_running_loop().create_task(later())"
+        )
+        nb.run("silent = 7", silent=True, store_history=False)
+        nb.run("await done.wait()", store_history=False)
+        nb.run("'a cell that touches none of them'")
+        nb.run("import os; os._exit(1)")
+        assert nb.value("moves, count, silent") == "([1], 1001, 7)"
+
+
+def test_a_failed_cell_leaves_a_state_too(tmp_path: Path) -> None:
+    with notebook(tmp_path) as nb:
+        nb.run("x = 1")
+        nb.run("x = 2\n1/0")
+        nb.run("import os; os._exit(1)")
+        assert nb.value("x") == "2"
+        shown = nb.shown("%states")
+        assert "s2  [2] x = 2 (failed)" in shown
+        assert "← here" in shown
+
+
+def test_a_cell_that_only_looks_leaves_no_state(tmp_path: Path) -> None:
+    with notebook(tmp_path) as nb:
+        nb.run("x = 1")
+        nb.run("x = 2")
+        nb.run("%states\n# a comment\n%diff s1")
+        nb.run("x?")
+        nb.run("%undo")
+        assert nb.value("x") == "1"
+
+
+def test_names_of_the_users_own(tmp_path: Path) -> None:
+    with notebook(tmp_path) as nb:
+        nb.run("x = 1")
+        assert "one is s1" in nb.run("%label one").text()
+        assert "branch dev begins at s1" in nb.run("%branch dev").text()
+        nb.run("x = 2")
+        nb.run("%checkout one")
+        nb.run("x = 3")
+        nb.run("%branch dev")
+        assert nb.value("x") == "2"
+        assert "changed: x" in nb.run("%diff one s2").text()
+        assert "forgotten: s3" in nb.run("%forget s3").text()
+        wrong = nb.run("%checkout on")
+        assert wrong.reply["status"] == "error"
+        assert "there is no state 'on' (there is one" in wrong.text("stderr")
+
+
+def test_a_cell_that_is_run_again_starts_where_it_ran_before(tmp_path: Path) -> None:
+    with notebook(tmp_path) as nb:
+        nb.run("%rerun on")
+        nb.run("x = 0", "a")
+        assert [nb.run("x += 1; x", "b").result() for _ in range(3)] == ["1", "1", "1"]
+        assert nb.run("x += 1; x", "c").result() == "2"
+        nb.run("%rerun off")
+        assert nb.run("x += 1; x", "b").result() == "3"
+
+
+def test_a_thread_does_not_outlive_the_undo_of_its_cell(tmp_path: Path) -> None:
+    with notebook(tmp_path) as nb:
+        nb.run("x = 1")
+        before = nb.value("import os; os.getpid()")
+        nb.run("import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()")
+        assert "a new kernel goes on" in nb.run("%undo").text("stderr")
+        assert nb.value("x") == "1"
+        assert nb.value("os.getpid()") != before
+
+
+def test_the_source_of_a_function_is_known_after_a_crash(tmp_path: Path) -> None:
+    with notebook(tmp_path) as nb:
+        nb.run("def f():\n    return 'seen'")
+        nb.run("import os; os._exit(1)")
+        assert "return 'seen'" in nb.run("import inspect; print(inspect.getsource(f))").text()
