@@ -167,3 +167,14 @@ def test_the_retention_comes_from_the_environment() -> None:
     assert read_options({}, {"ALBEDO_STATE_EXPIRY_SECONDS": "60"}).settings.retention == 60
     both = {"ALBEDO_STATE_EXPIRY_SECONDS": "60", "BRIDGE_STATE_EXPIRY_SECONDS": "31536000"}
     assert read_options({}, both).settings.retention == 31536000
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "soon", "nan", "inf"])
+def test_an_idle_time_that_is_none_is_one_clear_line(text: str) -> None:
+    with pytest.raises(UsageError, match="BRIDGE_IDLE_SECONDS must be a number of seconds above 0"):
+        read_options({}, {"BRIDGE_IDLE_SECONDS": text})
+
+
+def test_the_idle_time_comes_from_the_environment() -> None:
+    assert read_options({}, {}).settings.idle_seconds == 600
+    assert read_options({}, {"BRIDGE_IDLE_SECONDS": "2.5"}).settings.idle_seconds == 2.5

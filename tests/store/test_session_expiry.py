@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bridge import Kernel, Settings
 from bridge.engine.expiry import Expiry
 from bridge.errors import BadRequest, Conflict, SessionNotFound, StoreError
 from bridge.store import session_expiry
@@ -195,3 +196,16 @@ def test_a_session_has_one_owner(home: Home, store: SessionStore) -> None:
         other.lock("s").release()
     finally:
         other.close()
+
+
+def test_a_start_removes_old_orphans_alone(home: Home, store: SessionStore) -> None:
+    store.create("known", None)
+    for name in ("known", "gone", "young"):
+        store.state_path(name).write_bytes(b"abc")
+    for name in ("known", "gone"):
+        age(store.state_path(name), 30 * DAY)
+    kernel = Kernel(Settings(home=home.path, pool_size=1))
+    try:
+        assert {path.name for path in store.files.iterdir()} == {"known.state", "young.state"}
+    finally:
+        kernel.close()
