@@ -16,7 +16,7 @@ import tempfile
 import time
 import urllib.parse
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -236,12 +236,17 @@ def rows() -> Iterator[Row]:
             yield from answers_under_load(form, folder)
 
 
-def main() -> None:
-    """Measures and prints the table."""
-    table = [("what", "measured", "against", "", "bar"), *rows()]
+def print_table(rows: Iterable[Row]) -> None:
+    """Prints rows under their titles."""
+    table = [("what", "measured", "against", "", "bar"), *rows]
     widths = [max(len(row[column]) for row in table) for column in range(5)]
     for row in table:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def main() -> None:
+    """Measures and prints the table."""
+    print_table(rows())
 
 
 if __name__ == "__main__":

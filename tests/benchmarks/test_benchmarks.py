@@ -1,13 +1,19 @@
-"""`make bench` prints the table of `bench_bridge`; figures are for reading, nothing is asserted of them."""
+"""`make bench` prints the tables of the benchmarks; figures are for reading, nothing is asserted of them."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks import bench_bridge
+from tests.benchmarks import bench_bridge, bench_jupyter
 
 
 @pytest.mark.bench
 def test_print_the_table() -> None:
     print()
     bench_bridge.main()
+
+
+@pytest.mark.bench
+def test_print_what_the_bridge_kernel_adds() -> None:
+    print()
+    bench_jupyter.main()
