@@ -97,7 +97,7 @@ class Executor:
         """
         running = Running(name, "")
         running.attach(kernel)
-        orders = {"nonce": uuid.uuid4().hex[:10], "state": name, "all": True}
+        orders = {"nonce": uuid.uuid4().hex[:10], "state": name, "everything": True}
         outcome = cells.run(kernel, orders, running, self._limits, None, KEEP_SECONDS)
         if outcome.died is not None:
             raise KernelDied(outcome.died)

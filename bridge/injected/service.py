@@ -259,6 +259,8 @@ class Helper:
                     failure if error else None,
                     celltexts.code_name(raw_cell),
                 )
+        if orders.get("everything"):  # no cell since the last snapshot was looked at
+            rebound, touched = set(values), None
         rebound &= values.keys()
         if (
             (error and not orders.get("keep_on_error"))
