@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="memory that a kernel may take, such as 4G (no limit)",
     )
     arguments = parser.parse_args(argv)
-    # Front ends start with SIGINT for the terminal's sake; the handlers must be there before anything else.
+    # Only now: zmq and the store take their time, and `--help` needs neither.
     from bridge.jupyter.app import App
 
     try:

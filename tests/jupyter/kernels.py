@@ -55,7 +55,7 @@ class Notebook:
     def __init__(self, manager: KernelManager, env: Mapping[str, str]) -> None:
         self.manager = manager
         self._env = env
-        self._runs: defaultdict[str, Run] = defaultdict(lambda: Run({}))
+        self.runs: defaultdict[str, Run] = defaultdict(lambda: Run({}))
         self._idle: set[str] = set()
         self.client = self._connect()
 
@@ -69,7 +69,7 @@ class Notebook:
         """Restart as JupyterLab does: the process ends and another one begins."""
         self.client.stop_channels()
         self.manager.restart_kernel(now=False, env=dict(self._env))
-        self._runs.clear()  # the new client counts its messages anew
+        self.runs.clear()  # the new client counts its messages anew
         self._idle.clear()
         self.client = self._connect()
 
@@ -93,16 +93,16 @@ class Notebook:
     def finish(self, msg_id: str, answer: Callable[[str], str] | None = None) -> Run:
         """All that comes of a cell, to its reply and its idle; what comes of others is kept for theirs."""
         end = time.monotonic() + WAIT
-        while not (msg_id in self._idle and self._runs[msg_id].reply):
-            assert time.monotonic() < end, self._runs[msg_id]
-            self._take("iopub", 0.02)
-            self._take("shell", 0)
-            prompt = self._take("stdin", 0)
+        while not (msg_id in self._idle and self.runs[msg_id].reply):
+            assert time.monotonic() < end, self.runs[msg_id]
+            self.take("iopub", 0.02)
+            self.take("shell", 0)
+            prompt = self.take("stdin", 0)
             if prompt is not None and answer is not None:
                 self.client.input(answer(prompt["content"]["prompt"]))
-        return self._runs[msg_id]
+        return self.runs[msg_id]
 
-    def _take(self, channel: str, timeout: float) -> dict[str, Any] | None:
+    def take(self, channel: str, timeout: float) -> dict[str, Any] | None:
         """The next message of a channel, noted with what it belongs to; None when there is none."""
         try:
             message: dict[str, Any] = getattr(self.client, f"{channel}_channel").get_msg(timeout=timeout)
@@ -110,9 +110,9 @@ class Notebook:
             return None
         parent = str(message["parent_header"].get("msg_id"))
         if channel in ("shell", "control"):
-            self._runs[parent].reply = message["content"]
+            self.runs[parent].reply = message["content"]
         elif channel == "iopub":
-            self._runs[parent].messages.append(message)
+            self.runs[parent].messages.append(message)
             if message["content"].get("execution_state") == "idle":
                 self._idle.add(parent)
         return message
@@ -138,11 +138,11 @@ class Notebook:
         """The content of the reply to any other request."""
         message = self.client.session.msg(kind, content)
         getattr(self.client, f"{channel}_channel").send(message)
-        asked = self._runs[message["header"]["msg_id"]]
+        asked = self.runs[message["header"]["msg_id"]]
         end = time.monotonic() + WAIT
         while not asked.reply:
             assert time.monotonic() < end, (kind, asked)
-            self._take(channel, 0.05)
+            self.take(channel, 0.05)
         return asked.reply
 
     def close(self) -> None:

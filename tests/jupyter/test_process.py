@@ -28,8 +28,8 @@ def begin_a_loop(nb: Notebook) -> None:
     msg_id = nb.send(
         "print('begun', flush=True)\nwhile True:\n    try:\n        while True: pass\n    except BaseException: pass"
     )
-    while not nb._runs[msg_id].text():
-        nb._take("iopub", 0.5)
+    while not nb.runs[msg_id].text():
+        nb.take("iopub", 0.5)
 
 
 def test_a_notebook_is_restarted_left_and_opened_again(tmp_path: Path) -> None:

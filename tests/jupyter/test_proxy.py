@@ -23,7 +23,7 @@ def next_comm(nb: Notebook) -> dict[str, Any]:
     """The next comm_msg that the kernel sends."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        message = nb._take("iopub", 0.5)
+        message = nb.take("iopub", 0.5)
         if message is not None and message["msg_type"] == "comm_msg":
             return message
     raise AssertionError("no comm_msg came")
@@ -97,8 +97,8 @@ def test_a_cell_that_awaits_a_widget_is_woken_though_cells_wait_behind_it(nb: No
 def test_an_interrupt_ends_a_cell_and_costs_nothing(nb: Notebook, code: str) -> None:
     nb.run("x = 5")
     msg_id = nb.send("print('begun', flush=True)\n" + code)
-    while not nb._runs[msg_id].text():
-        nb._take("iopub", 0.5)
+    while not nb.runs[msg_id].text():
+        nb.take("iopub", 0.5)
     assert nb.ask("interrupt_request", {}, "control")["status"] == "ok"
     assert nb.finish(msg_id).errors() in (["KeyboardInterrupt"], ["CancelledError"])
     assert nb.value("x") == "5"
