@@ -240,6 +240,7 @@ class Spread:
             value = held.get(name)
         if isinstance(value, types.FunctionType) and value.__globals__ is self._namespace:
             _fewer(codes, value.__code__, killed)
+            self.hid = True  # found only now: what it read was not watched
         elif value is not _UNKNOWN:
             judge.uncertain = judge.uncertain or self._opens_here(value)
 

@@ -304,7 +304,7 @@ PLAIN_ROWS = [
     row("import doctest\ndoctest.testmod", EVERY, "doctest"),
     row("import runpy\nrunpy.run_path", EVERY, "runpy"),
     row("import code\ncode.interact", EVERY, "code"),
-    row("import pdb\npdb.run('a')", EVERY, "pdb"),
+    row("import pdb\npdb.run('a')", EVERY, "pdb", "", "__pdb_convenience_variables"),
     row("import unittest\nunittest.main(argv=['q'], exit=False)", EVERY, "unittest"),
     row("import dill\ndill.dumps(a)", EVERY, "dill"),
     row("import joblib\njoblib.load('no such file')", EVERY, "joblib"),
@@ -488,7 +488,7 @@ FUNCTION_ROWS = [
     row("%time f()", "a f"),
     row("%timeit -n1 -r1 g()", "a f g"),
     row("!true {f()}", "a f"),
-    row("import pickle\npickle.dumps(k)", "F K f g h k setter", "pickle", "", "a b c"),
+    row("import pickle\npickle.dumps(k.v)", "F K f g h k setter", "pickle", "", "a b c"),
     row("f() or g() or h(zero)", "a f"),
 ]
 
