@@ -194,7 +194,9 @@ def test_many_random_programs(shell: Any) -> None:
     totals = [compare(bench, seed) for seed in range(10_000, 14_000)]
     bench.close()
     spare, read = (sum(column) for column in zip(*totals, strict=True))
-    print(f"{len(totals)} programs: {read} reads, none missed; listed beside them: {spare} ({spare / read:.1%})")
+    print(
+        f"{len(totals)} programs: {read} reads, none missed; listed beside them: {spare} ({spare / read:.1%})"
+    )
 
 
 def test_a_callback_given_to_a_library_counts_in_later_cells(bench: Bench) -> None:
