@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from bridge.jupyter.install import parser
 from bridge.rest.options import FLAGS
 from bridge.rest.routes import ROUTES
 from tests.readme_session import README, TOKEN, played, session, steady
@@ -29,4 +30,5 @@ def test_every_route_is_named() -> None:
 def test_no_flag_is_named_that_does_not_exist() -> None:
     named = set(re.findall(r"(?<![\w-])--([a-z][a-z-]+)", README.read_text()))
     of_others = {"param", "server", "strict", "help"}
-    assert named - of_others <= {flag.name for flag in FLAGS}
+    of_kernels = set(re.findall(r"--([a-z-]+)", parser("install").format_help()))
+    assert named - of_others <= {flag.name for flag in FLAGS} | of_kernels
