@@ -25,7 +25,7 @@ from tests.cases import restoring
 from tests.programs import Program
 from tests.programs.definitions import CLASSES, FUNCTIONS, SHARING
 from tests.programs.interactive import INTERACTIVE
-from tests.programs.stubborn import STUBBORN
+from tests.programs.stubborn import REPLACED, SHARED_MEMORY, STUBBORN
 from tests.programs.surroundings import HISTORY, LIBRARIES, PROCESS
 from tests.support import Client, Server
 
@@ -38,7 +38,10 @@ CASES = Program(
     tuple(cell for case in INSTALLED for cell in (*case.setup, case.check)),
     files=True,  # fresh kernels: `tests/cases/test_restoring.py` has them
 )
-PROGRAMS = (PROCESS, LIBRARIES, HISTORY, CLASSES, FUNCTIONS, SHARING, STUBBORN, INTERACTIVE, CASES)
+PROGRAMS = (
+    *(PROCESS, LIBRARIES, HISTORY, CLASSES, FUNCTIONS, SHARING),
+    *(STUBBORN, SHARED_MEMORY, REPLACED, INTERACTIVE, CASES),
+)
 
 OTHER_LINE = """
 import ast, decimal, gc, logging, os, random, sys, textwrap, warnings

@@ -14,6 +14,8 @@ under the private name `_bridge_kernel` (see `bridge.engine.helper`). Roles, in 
 - `reducers`     how the pickler takes what is special: functions, classes, modules, arrays, live things
 - `oddities`     reducers for what pickle takes wrongly: views, iterators, exceptions, classes of some libraries
 - `containers`   reducers for the notebook's own kinds of list, dict, set and deque
+- `caches`       functions under `lru_cache`
+- `frames`       what in pandas' frames decides what a write reaches
 - `tracebacks`   where an exception came through
 - `picklers`     the picklers with these reducers, and the bounded file they write to
 - `stamps`       whether a value can have changed

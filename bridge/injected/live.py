@@ -7,10 +7,13 @@ connection does not spend it.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import pickle
 import types
+import weakref
+from collections.abc import Iterator
 from typing import Any
 
 _LIMIT = 256  # values kept for states that this kernel does not hold at the moment
@@ -91,3 +94,18 @@ def _frame_position(frame: types.FrameType | None) -> Any:
 _TOLD = frozenset(
     {type(None), bool, int, float, str, bytes, range, type(iter(range(0))), type(iter(())), type(iter([]))}
 )
+
+
+@contextlib.contextmanager
+def nothing_finalized() -> Iterator[None]:
+    """While this lasts, no `weakref.finalize` acts: what a switch lets go of lives on in its state.
+
+    So a `TemporaryDirectory` keeps its folder. The table is the one of CPython's weakref module.
+    """
+    table: dict[Any, Any] = vars(weakref.finalize).get("_registry", {})
+    waiting = dict(table)
+    table.clear()
+    try:
+        yield
+    finally:
+        table.update((finalizer, info) for finalizer, info in waiting.items() if info.weakref() is not None)

@@ -8,6 +8,7 @@ import pickle
 import struct
 import sys
 import types
+import weakref
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,12 @@ def _reduce_dict_iterator(name: str, backwards: bool, saving: Saving, obj: Any) 
     return rebuild.dict_iterator, (name, backwards, list(rest))
 
 
+def _reduce_finalizer(saving: Saving, obj: Any) -> Any:
+    """A `weakref.finalize`: one that has acted, or was called off, does nothing any more."""
+    held = obj.peek()
+    return rebuild.finalizer, (*(held or (object(), int, (), {})), obj.atexit and held is not None)
+
+
 def _table() -> dict[type, reducers.Reducer]:
     table: dict[type, reducers.Reducer] = {}
     for name in ("keys", "values", "items"):
@@ -37,6 +44,7 @@ def _table() -> dict[type, reducers.Reducer]:
         plain = getattr({}, name)()
         table[type(iter(plain))] = functools.partial(_reduce_dict_iterator, name, False)
         table[type(reversed(plain))] = functools.partial(_reduce_dict_iterator, name, True)
+    table[weakref.finalize] = _reduce_finalizer
     table[struct.Struct] = lambda saving, obj: (struct.Struct, (obj.format,))
     table[type(iter(set()))] = functools.partial(_reduce_dict_iterator, "set", False)
     return table

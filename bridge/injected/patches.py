@@ -85,6 +85,8 @@ class Patches:
             return
         if root not in self._original:
             self._original[root] = self._seen[root] = vars(owner).get(name, _MISSING)
+            if isinstance(owner, types.ModuleType) and name in vars(owner):
+                rebuild.keep_original(owner.__name__, name, vars(owner)[name])
 
     def changed(self) -> tuple[dict[str, Any], set[str]]:
         """The patched attributes with their values, and those that changed since the last call."""

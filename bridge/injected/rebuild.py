@@ -6,6 +6,7 @@ function here may be added, never renamed. Each finds the loader at work through
 
 from __future__ import annotations
 
+import builtins
 import functools
 import gc
 import importlib
@@ -58,6 +59,25 @@ def attribute(module_name: str, path: str) -> Any:
     for part in path.split("."):
         value = getattr(value, part)
     return value
+
+
+_originals: dict[tuple[str, str], Any] = {
+    **{("builtins", name): value for name, value in vars(builtins).items()},
+    **{("sys", name): getattr(sys, name) for name in ("stdout", "stderr", "__stdout__", "__stderr__")},
+}
+
+
+def keep_original(module_name: str, name: str, value: Any) -> None:
+    """Note what a module's attribute was before the notebook set it."""
+    _originals.setdefault((module_name, name), value)
+
+
+def original(module_name: str, name: str) -> Any:
+    """What a module had under that name before the notebook put something else in its place."""
+    try:
+        return _originals[module_name, name]
+    except KeyError:
+        return getattr(module(module_name), name, None)
 
 
 def namespace() -> dict[str, Any]:
@@ -234,6 +254,45 @@ def cached(
     finally:
         function.__code__ = original
     return wrapper
+
+
+def counted(
+    function: Callable[..., Any],
+    maxsize: int | None,
+    typed: bool,
+    entries: list[tuple[Any, Any]] | None,
+    counts: tuple[int, int],
+) -> Any:
+    """`cached`, with the counts of hits and misses that its `cache_info` told."""
+    from . import caches
+
+    wrapper = cached(function, maxsize, typed, entries)
+    caches.set_counts(wrapper, *counts)
+    return wrapper
+
+
+def memory_users() -> Any:
+    """An empty list of pandas' of those that share some memory."""
+    return attribute("pandas._libs.internals", "BlockValuesRefs")()
+
+
+def memory_user(maker: Callable[..., Any], arguments: tuple[Any, ...], users: Any, name: str) -> Any:
+    """A block or index of pandas, made by its own maker and entered with those that share its memory."""
+    made = maker(*arguments)
+    setattr(made, name, users)
+    (users.add_reference if name == "refs" else users.add_index_reference)(made)
+    return made
+
+
+def finalizer(
+    target: Any, function: Callable[..., Any], arguments: tuple[Any, ...], named: Any, at_exit: bool
+) -> Any:
+    """A `weakref.finalize` that is still to act."""
+    import weakref
+
+    made = weakref.finalize(target, function, *arguments, **named)
+    made.atexit = at_exit
+    return made
 
 
 def typevar(kind: str, arguments: tuple[Any, ...], keywords: dict[str, Any], module_name: Any) -> Any:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import _thread
 import builtins
 import copyreg
-import ctypes
 import enum
 import functools
 import gc
@@ -211,8 +210,13 @@ def _reduce_function(saving: Saving, obj: types.FunctionType) -> Reduced:
 
 def _reduce_builtin(saving: Saving, obj: types.BuiltinFunctionType) -> Reduced:
     """A built-in function; `input` by its name, since another one stands in its place while a cell runs."""
-    if obj.__name__ == "input" and obj.__self__ is builtins:
+    owner = obj.__self__
+    if not isinstance(owner, types.ModuleType):
+        return NotImplemented
+    if obj.__name__ == "input" and owner is builtins:
         return rebuild.attribute, ("builtins", "input")
+    if vars(owner).get(obj.__name__) is not obj and rebuild.original(owner.__name__, obj.__name__) is obj:
+        return rebuild.original, (owner.__name__, obj.__name__)  # the notebook has put another in its place
     return NotImplemented
 
 
@@ -395,63 +399,6 @@ def _reduce_weak_mapping(saving: Saving, obj: Any) -> Reduced:
     return rebuild.weak_mapping, (type(obj).__name__,), None, None, iter(list(obj.items()))
 
 
-def _reduce_cached(saving: Saving, obj: Any) -> Reduced:
-    """A function under `lru_cache`, with its cache as far as it can be read."""
-    if by_reference(obj):
-        return NotImplemented
-    parameters = obj.cache_parameters()
-    maxsize, typed = parameters["maxsize"], parameters["typed"]
-    function = obj.__wrapped__
-    state = {key: value for key, value in obj.__dict__.items() if key != "__wrapped__"}
-    entries = _cache_entries(obj, maxsize, function)
-    return rebuild.cached, (function, maxsize, typed, entries), state or None, None, None, rebuild.set_dict
-
-
-def _cache_entries(wrapper: Any, maxsize: int | None, function: Any) -> list[tuple[Any, Any]] | None:
-    """What is cached, oldest first, or None where that cannot be read back."""
-    plain = type(function) is types.FunctionType and function.__closure__ is None
-    if maxsize == 0 or (maxsize is not None and not plain):
-        return None
-    cache = next(
-        (held for held in gc.get_referents(wrapper) if type(held) is dict and held is not wrapper.__dict__),
-        None,
-    )
-    if not cache:
-        return None
-    if maxsize is None:
-        return list(cache.items())
-    entries = _linked_entries({id(link): key for key, link in cache.items()})
-    # Keyword arguments stand behind a mark that is private to functools.
-    marked = any(type(part) is object for key in cache if type(key) is tuple for part in key)
-    return None if marked else entries
-
-
-def _linked_entries(links: dict[int, Any]) -> list[tuple[Any, Any]] | None:
-    """The keys and results of a bounded cache in the order of their use; `links` are its links' addresses and keys.
-
-    The links are opaque to Python: their layout is `lru_list_elem` of CPython's _functoolsmodule.c (prev, next, hash,
-    key, result after the object's head). None where that does not prove right.
-    """
-    word = ctypes.sizeof(ctypes.c_void_p)
-
-    def word_of(address: int, number: int) -> int:
-        return int(ctypes.c_void_p.from_address(address + object.__basicsize__ + number * word).value or 0)
-
-    if sys.implementation.name != "cpython" or any(word_of(at, 3) != id(key) for at, key in links.items()):
-        return None
-    first = next(iter(links))
-    for _ in links:
-        before = word_of(first, 0)
-        if before not in links:
-            break
-        first = before
-    entries: list[tuple[Any, Any]] = []
-    while first in links and len(entries) < len(links):
-        entries.append((links[first], ctypes.cast(word_of(first, 4), ctypes.py_object).value))
-        first = word_of(first, 1)
-    return entries if len(entries) == len(links) else None
-
-
 def _reduce_variable(saving: Saving, obj: Any) -> Reduced:
     """A type variable or new type: annotations and generic classes compare it with `is`."""
     key = saving.node_of(obj)
@@ -472,6 +419,8 @@ def variable_parts(obj: Any) -> tuple[Any, ...]:
 
 def _reduce_stream(saving: Saving, obj: Any) -> Reduced:
     for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
+        if rebuild.original("sys", name) is obj:
+            return rebuild.original, ("sys", name)
         if getattr(sys, name, None) is obj:
             return rebuild.attribute, ("sys", name)
     raise Unsaveable("it is a kernel's output stream")
@@ -532,7 +481,6 @@ _TABLE: dict[type, Reducer | None] = {
     weakref.ref: _reduce_weak,
     weakref.WeakValueDictionary: _reduce_weak_mapping,
     weakref.WeakKeyDictionary: _reduce_weak_mapping,
-    functools._lru_cache_wrapper: _reduce_cached,
     Scope: _reduce_scope,
     functools.partial: None,
     operator.itemgetter: None,

@@ -18,12 +18,15 @@ import types
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import (  # noqa: F401  (reducers)
+# Some are here to enter their reducers.
+from . import (  # noqa: F401
     arrays,
     blobs,
+    caches,
     classes,
     containers,
     failures,
+    frames,
     picklers,
     rebuild,
     reducers,

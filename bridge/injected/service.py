@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from . import bridge_magics, celltexts, display, frozen, inspection, picklers, streams, threads
+from . import bridge_magics, celltexts, display, frozen, inspection, live, picklers, streams, threads
 from .between import Between
 from .blobs import Folder
 from .environment import Environment
@@ -365,9 +365,10 @@ class Helper:
             if name not in snapshots.ledger.of_root:
                 del scope[name]  # what a failed cell left behind
         dropped = snapshots.drop(request["drop"])
-        for name in dropped:
-            if is_name(name):
-                scope.pop(name, None)
+        with live.nothing_finalized():
+            for name in dropped:
+                if is_name(name):
+                    scope.pop(name, None)
         sources = self._sources(request["load"], buffers)
         roots = self._kept_roots(dropped)
         failed = self._load_early(sources, roots)

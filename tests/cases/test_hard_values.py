@@ -144,3 +144,14 @@ def test_bad_values_in_one_cell_cost_their_neighbours_nothing(client: Client) ->
     look = "print(twin is good, Own.kept is good, own.fine[0] is good, type(own) is Own)"
     for isolation in ("shared", "fresh"):
         assert text_of(client.run(look, "bad", isolation=isolation)) == "True True True True\n"
+
+
+def test_a_folder_that_a_value_removes_at_its_end_outlives_a_switch(client: Client) -> None:
+    code = (
+        "import os, tempfile\nfolder = tempfile.TemporaryDirectory(); path = os.path.join(folder.name, 'f')\n"
+        "with open(path, 'w') as out: print('kept', file=out)"
+    )
+    state = client.run(code)["state_name"]
+    client.run("folder = path = None")
+    assert text_of(client.run("with open(path) as file: print(file.read(), end='')", state)) == "kept\n"
+    assert text_of(client.run("folder.cleanup(); print(os.path.exists(path))", state)) == "False\n"

@@ -1,4 +1,4 @@
-"""Values that resist: containers with their own ways, exceptions with their tracebacks, modules made by hand."""
+"""Values that resist: own containers, tracebacks, modules made by hand, memory that is shared, things replaced."""
 
 from __future__ import annotations
 
@@ -105,4 +105,48 @@ views = [ob[1:, ::2], ob.T, ob[::-1, 1], ob[1, 1:2], ob.reshape(9)[2:7:2], ob[:,
     ),
     fresh=(1, 2, 4, 6, 7, 8, 10, 11),
     needs=("numpy",),
+)
+
+SHARED_MEMORY = Program(
+    "shared memory",
+    (
+        "import pandas as pd\n"
+        "df = pd.DataFrame({'a': [1, 2, 3], 'b': [4., 5., 6.], 's': ['x', 'y', 'z']})\n"
+        "col, part, ser, idx = df['a'], df[['a']], df['b'], pd.Index(df['a'])\n"
+        "rev, shallow, arr = df[::-1], df.copy(deep=False), df['b'].to_numpy()",
+        "df.loc[0, 'b'] = 99; ser.iloc[1] = -1; df.iloc[2, 0] = 50\n"
+        "print(df.to_dict('list'), ser.tolist(), part.a.tolist(), idx.tolist(), col.tolist())\n"
+        "print(rev.b.tolist(), shallow.b.tolist(), arr.tolist())",
+        "shallow.loc[0, 's'] = 'q'; print(df.s.tolist(), shallow.s.tolist(), arr.flags.writeable)\n"
+        "lone = pd.Series([1, 2, 3]); of_it = pd.Index(lone); same = lone",
+        "lone.iloc[0] = 100; print(of_it.tolist(), same.iloc[0])",
+    ),
+    fresh=(1, 2, 3),
+    needs=("pandas",),
+)
+
+REPLACED = Program(
+    "replaced",
+    (
+        "import builtins, functools, io, os, sys, time, weakref\n"
+        "real, caught = sys.stdout, io.StringIO(); sys.stdout = caught",
+        "print('hidden')",
+        "sys.stdout = real\nprint(repr(caught.getvalue()))",
+        "real_print = print\ndef louder(*parts): real_print(*parts, '!')\nbuiltins.print = louder",
+        "print('x')",
+        "builtins.print = real_print\nprint('y', print is real_print)",
+        "nap = time.sleep; time.sleep = lambda s: print('slept', s)\n"
+        "cores = os.cpu_count; os.cpu_count = lambda: 7",
+        "time.sleep(3); nap(0); print(nap.__name__, os.cpu_count(), cores() > 0)",
+        "time.sleep = nap; print(time.sleep is nap)",
+        "@functools.lru_cache(maxsize=None)\n"
+        "def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\n"
+        "@functools.lru_cache(maxsize=2)\ndef double(n): return 2 * n\n"
+        "fib(20); double(1); double(2); double(1); double(3)",
+        "fib(25); double(3); print(fib.cache_info(), double.cache_info())",
+        "class A: pass\na = A(); ref = weakref.ref(a); end = weakref.finalize(a, print, 'ended')",
+        "print(ref() is a, end.alive)",
+        "del a",
+    ),
+    fresh=(1, 2, 4, 5, 7, 8, 10, 12, 13),
 )
