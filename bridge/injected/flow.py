@@ -18,7 +18,9 @@ which branches ran. Nodes are tuples, the first item names the kind:
     deco dotted name key        a decorated function: parked if no decorator is known to call it, else run
     class name key bases decorators
     star module · any · unsafe name · classes dotted · code unit
-    attr dotted                 an attribute by its path; `?.name` when what it is taken from is not known
+    attr dotted                 an attribute by its path; `?.name` when what it is taken from is not known,
+                                `name.*` for any attributes of what is made from it
+    format template whole names attributes that a text names, of what is made from the names
     import name module          a module, or `module:attribute`, bound to a name
     strings callee texts variables parts whole
 
@@ -228,6 +230,8 @@ class Builder(ValueBuilder):
         key = (node.name, node.decorator_list[0].lineno if node.decorator_list else node.lineno)
         made = self._signature(node.args, park=[node.name])
         notes = self._annotations_of(node) if self.annotations else NOTHING
+        if node.decorator_list:  # which may look up the names in texts
+            notes = seq(notes, _spelled(_annotations(node)))
         owner = node.name if self._class is None else self._class.name
         if node.decorator_list:
             function: Node = ("deco", _dotted_all(node.decorator_list), owner, key)
@@ -238,13 +242,8 @@ class Builder(ValueBuilder):
     _asyncfunctiondef = _functiondef
 
     def _annotations_of(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Node:
-        args = node.args
-        every = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
-        notes = [arg.annotation for arg in every if arg is not None and arg.annotation is not None]
-        if node.returns is not None:
-            notes.append(node.returns)
         bounds = [self._children(each) for each in getattr(node, "type_params", ())]
-        return seq(*bounds, *[self.value(each) for each in notes])
+        return seq(*bounds, *[self.value(each) for each in _annotations(node)])
 
     def _classdef(self, node: ast.ClassDef) -> Node:
         decorators = [self.value(each) for each in node.decorator_list]
@@ -302,6 +301,19 @@ def _targets(node: ast.stmt) -> tuple[str, ...]:
     names = tuple(each.id for each in targets if isinstance(each, ast.Name))
     walrus = any(isinstance(each, ast.NamedExpr) for each in ast.walk(node))
     return names if len(names) == len(targets) and not walrus else ()
+
+
+def _annotations(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
+    args = node.args
+    every = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
+    notes = [arg.annotation for arg in every if arg is not None]
+    return [each for each in (*notes, node.returns) if each is not None]
+
+
+def _spelled(notes: list[ast.expr]) -> Node:
+    """Names in annotations that are texts."""
+    texts = [text for note in notes for each in ast.walk(note) if (text := words.text_of(each)) is not None]
+    return seq(*[("see", name) for name in sorted(set().union(*map(words.identifiers, texts)))])
 
 
 def _dotted_all(nodes: list[ast.expr]) -> tuple[str | None, ...]:

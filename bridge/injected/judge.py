@@ -48,6 +48,7 @@ class Judge:
         self.said: dict[str, set[str]] = {}  # words of texts bound to a name in the cell
         self.unsaid: set[str] = set()  # names bound to anything else
         self.paths: set[tuple[str, ...]] = set()  # of attributes that were taken
+        self.formats: list[tuple[str | None, bool, tuple[str, ...]]] = []  # texts that name attributes
         self.imported: dict[str, set[str]] = {}  # what import statements bound to a name
         self.uncertain = False
         self.pickled: Killed | None = None  # classes may have been looked up by name
@@ -190,6 +191,10 @@ class Judge:
 
     def _attr(self, killed: Killed, path: str) -> Killed:
         self.paths.add(tuple(path.split(".")))
+        return killed
+
+    def _format(self, killed: Killed, template: str | None, whole: bool, names: tuple[str, ...]) -> Killed:
+        self.formats.append((template, whole, names))
         return killed
 
     def _import(self, killed: Killed, name: str, module: str) -> Killed:

@@ -21,6 +21,10 @@ _OPENERS = frozenset(
         ("timeit", "timeit"), ("timeit", "repeat"), ("timeit", "Timer"),
         ("IPython.core.getipython", "get_ipython"), ("IPython", "embed"),
         ("typing", "get_type_hints"), ("jsonpickle.unpickler", "decode"),
+        ("unittest.mock", "patch"), ("unittest.mock", "_patch_dict"), ("unittest.mock", "_patch_multiple"),
+        ("unittest.mock", "_patch_object"), ("logging.config", "dictConfig"), ("logging.config", "fileConfig"),
+        ("logging.config", "BaseConfigurator"), ("logging.config", "DictConfigurator"),
+        ("numpy.lib.utils", "who"),
         ("yaml.loader", "Loader"), ("yaml.cyaml", "CLoader"), ("yaml.cyaml", "CUnsafeLoader"),
         ("pydoc", "locate"), ("copyreg", "pickle"), ("pkgutil", "resolve_name"), ("shelve", "open"),
     }
@@ -39,6 +43,9 @@ _RISKY = frozenset(
         "dill",
         "cloudpickle",
         "joblib",
+        "typing",
+        "traceback",
+        "ctypes",
     }
 )
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
@@ -97,14 +104,15 @@ def _loads_pickles(module: str) -> bool:
     return module.partition(".")[0] not in words.DATA_MODULES
 
 
-def loader_opens(value: Any) -> bool:
-    """Whether `load` or `loads` of this value can unpickle: not a data format's, not one that a cell wrote."""
+def loader_opens(value: Any, name: str) -> bool:
+    """Whether this method of the value can unpickle: not a data format's, not one that a cell wrote."""
     if isinstance(value, types.ModuleType):
         module: Any = value.__name__
-    elif isinstance(value, type):
-        module = _module_of(value)
     else:
-        module = _module_of(type(value))
+        kind = value if isinstance(value, type) else type(value)
+        module = _module_of(kind)
+        if module == "__main__":  # it may have the method of a library's class
+            module = next((_module_of(each) for each in kind.__mro__ if name in vars(each)), module)
     return not isinstance(module, str) or (module != "__main__" and _loads_pickles(module))
 
 
@@ -117,7 +125,15 @@ def opens_by_any_name(value: Any, namespace: dict[str, Any]) -> bool:
     """Whether an attribute whose name is not known can open the namespace."""
     if isinstance(value, types.ModuleType):
         return is_risky(value) or _module_opens(value, namespace)
-    return isinstance(value, (*_FUNCTIONS, types.MethodType)) or is_shell(value)
+    return isinstance(value, (*_FUNCTIONS, types.MethodType)) or value is object or is_shell(value)
+
+
+def may_format(value: Any) -> bool:
+    """Whether `format` of the value, or of what it holds, can be a string's."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__ == "string"
+    kind = value if isinstance(value, type) else type(value)
+    return _module_of(kind) in ("builtins", "string", "__main__")
 
 
 def is_shell(value: Any) -> bool:

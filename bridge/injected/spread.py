@@ -113,6 +113,13 @@ class Lookup:
             return About(found.codes, found.hidden, found.namespace)
         return About(found.codes | self.living(), True, not self._known.complete)
 
+    def leads(self, value: Any) -> bool:
+        """Whether the attributes of attributes of a value can lead to a function of the notebook, or to worse."""
+        if isinstance(value, types.ModuleType):
+            return keys.opens_by_any_name(value, self._namespace)
+        found = self._reach.value(value)
+        return bool(found.codes) or found.hidden or found.namespace
+
     def living(self) -> set[types.CodeType]:
         """Code that a function which cannot be seen may have, as of the first time that was asked."""
         if self._living is None:
@@ -181,7 +188,9 @@ class Spread:
                     self._code(code, done_codes[code], names)
                     self._follow(code_of(code).paths, done_codes[code], codes)
         if not judge.uncertain:
-            judge.uncertain = any(map(self._opens, judge.roots))
+            judge.uncertain = any(map(self._opens, judge.roots)) or any(
+                self._follows(*each) for each in judge.formats
+            )
         if judge.spoken.keys() & (judge.unsaid | self._binds):  # a text made in the cell, not known
             judge.uncertain = True
 
@@ -191,6 +200,16 @@ class Spread:
             self._judge.uncertain = True
         self.hid = self.hid or about.hidden
         return set(self._judge.parked.get(name, ())) | about.codes
+
+    def _follows(self, template: str | None, whole: bool, names: tuple[str, ...]) -> bool:
+        """Whether a format string may follow attributes to the namespace."""
+        judge = self._judge
+        value = self._starts(template)[0] if template is not None else _UNKNOWN
+        if whole and isinstance(value, str) and template not in self._binds | judge.unsaid:
+            return words.opens_as_text(value)
+        if value is not _UNKNOWN and not keys.may_format(value):
+            return False
+        return any(self._lookup.leads(each) for name in names for each in self._starts(name))
 
     def _opens(self, name: str) -> bool:
         """Whether a name came to hold, in the cell, what opens the namespace."""
@@ -227,7 +246,10 @@ class Spread:
     def _walk(self, value: Any, rest: Path, killed: Killed, codes: dict[types.CodeType, Killed]) -> None:
         judge = self._judge
         for name in rest:
-            if name in words.LOADERS and keys.loader_opens(value):
+            if name == "*":
+                judge.uncertain = judge.uncertain or value is _UNKNOWN or self._lookup.leads(value)
+                return
+            if name in words.LOADERS and keys.loader_opens(value, name):
                 judge.uncertain = True
             if name == "__getattr__":  # one that is not known
                 judge.uncertain = judge.uncertain or keys.opens_by_any_name(value, self._namespace)

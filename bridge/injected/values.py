@@ -55,8 +55,11 @@ class ValueBuilder:
 
     # -- names
 
+    def _is_hidden(self, name: str) -> bool:
+        return any(name in names for names in self._hidden)
+
     def _load(self, name: str) -> Node | None:
-        if any(name in names for names in self._hidden):
+        if self._is_hidden(name):
             return None
         if self._class is not None and not self._hidden:
             if name in self._class.definite:
@@ -127,6 +130,8 @@ class ValueBuilder:
             return ("alias", tuple(park), node.id) if park and loaded == ("read", node.id) else loaded
         if isinstance(node, ast.Constant):
             return ("any",) if words.opens_as_text(node.value) else NOTHING
+        if words.text_of(node) is not None:
+            return ("any",) if words.opens_as_text(words.text_of(node)) else NOTHING
         if isinstance(node, ast.Lambda):
             made = self._signature(node.args, park)
             key = ("<lambda>", node.lineno)
@@ -150,16 +155,34 @@ class ValueBuilder:
             return NOTHING if node.attr in words.SHELL_PARTS else ("any",)
         inner = self.value(node.value)
         stored = isinstance(node.ctx, ast.Store) and node.attr == "__code__"
-        if stored or node.attr == "modules" or node.attr in words.UNSAFE_ATTRIBUTES:
+        # A descriptor that came out of a class's dict gives what an attribute of its name would.
+        unbound = node.attr == "__get__" and words.dotted(node.value) is None
+        if stored or unbound or node.attr == "modules" or node.attr in words.UNSAFE_ATTRIBUTES:
             return seq(inner, ("any",))
         return seq(inner, self._attribute(node, node.attr))
 
     def _attribute(self, node: ast.Attribute, attr: str) -> Node | None:
         """What is to be told of an attribute once its value can be looked up."""
         path = words.dotted(node)
-        if path is not None and not any(path.partition(".")[0] in names for names in self._hidden):
+        if path is not None and not self._is_hidden(path.partition(".")[0]):
             return ("attr", path)
+        if isinstance(node.value, ast.Call) and attr in words.LOADERS:
+            maker = words.dotted(node.value.func)
+            if maker is not None and not self._is_hidden(maker.partition(".")[0]):
+                return ("attr", f"{maker}.{attr}")  # of an instance, if it is a class
         return ("attr", f"?.{attr}") if attr in words.LOADERS else None
+
+    def _any_attribute(self, node: ast.expr) -> Node:
+        """What is to be told of a value of which an attribute is taken that nobody can name."""
+        path = words.dotted(node)
+        if path is not None and not self._is_hidden(path.partition(".")[0]):
+            return ("attr", f"{path}.__getattr__")
+        return seq(*[("attr", f"{name}.*") for name in self._made_from(node)])
+
+    def _made_from(self, *nodes: ast.expr) -> list[str]:
+        """The names that expressions are made from."""
+        every = [each for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)]
+        return [each.id for each in every if not self._is_hidden(each.id)]
 
     def _value_subscript(self, node: ast.Subscript) -> Node:
         if _is_modules(node.value) and _is_text(node.slice):
@@ -248,7 +271,9 @@ class ValueBuilder:
             return seq(self._rest_of_call(node), ("attr", f"{path}.__dict__") if path else None)
         made = seq(self._called_on(node), *self._risks(node, name), *words.library_reads(node))
         if name is not None and words.KEEPERS.search(name):
-            return seq(made, ("lend", None, self._rest_of_call(node)))
+            # A `setattr` is no more than an assignment to the attribute.
+            root = words.first_name(node.args[0]) if name == "setattr" and node.args else None
+            return seq(made, ("lend", root, self._rest_of_call(node)))
         return made
 
     def _called_on(self, node: ast.Call) -> Node:
@@ -266,16 +291,21 @@ class ValueBuilder:
     def _risks(self, node: ast.Call, name: str | None) -> Iterable[Node | None]:
         """Calls that take an attribute, or a module, by a text."""
         if name == "getattr" and len(node.args) > 1:
-            if isinstance(node.args[1], ast.Constant):
-                attr = str(node.args[1].value)
+            attr = words.text_of(node.args[1])
+            if attr is not None:
                 yield ("any",) if attr == "modules" else None
                 yield self._attribute(ast.Attribute(node.args[0], attr, ast.Load()), attr)
             else:
-                path = words.dotted(node.args[0])
-                yield ("attr", f"{path}.__getattr__") if path else None
+                yield self._any_attribute(node.args[0])
+        elif name in words.FORMATTERS and isinstance(node.func, ast.Attribute):
+            template = node.func.value
+            if words.text_of(template) is None:  # else the text itself tells
+                given = [*node.args, *[each.value for each in node.keywords]]
+                whole = isinstance(template, ast.Name) and not self._is_hidden(template.id)
+                yield ("format", words.first_name(template), whole, tuple(self._made_from(*given)))
         elif name in ("attrgetter", "methodcaller"):
-            texts = [each.value for each in node.args if isinstance(each, ast.Constant)]
-            parts = {part for text in texts if isinstance(text, str) for part in text.split(".")}
+            texts = [text for each in node.args if (text := words.text_of(each)) is not None]
+            parts = {part for text in texts for part in text.split(".")}
             risky = parts & (words.LOADERS | words.UNSAFE_NAMES | words.UNSAFE_ATTRIBUTES | {"modules"})
             yield ("any",) if risky or (len(texts) < len(node.args) and name == "attrgetter") else None
         elif name == "import_module":

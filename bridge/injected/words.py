@@ -35,13 +35,15 @@ UNSAFE_ATTRIBUTES = word_set(
     find_user_code globals locals exec __import__ user_expressions getclosurevars run_path run_module
     _main_mod_cache set_trace post_mortem drop_by_id run_ast_nodes _run_cell __subclasses__ pythonapi
     py_object get_type_hints dump_session load_session load_module load_module_asdict dump_module
-    breakpointhook unsafe_load unsafe_load_all UnsafeLoader"""
+    breakpointhook unsafe_load unsafe_load_all UnsafeLoader __self__ __getattribute__"""
 )
 # The same as texts, whole or between dots: `getattr(f, "__globals__")`, `attrgetter("f_back.f_globals")`;
 # and arguments by which libraries are told to go to the namespace.
 UNSAFE_TEXTS = (UNSAFE_ATTRIBUTES - word_set("ev ex exec globals locals")) | word_set(
     "__code__ capture_locals allow_pickle eval_str show_locals"
 )
+# Methods that follow the attributes named in a text: `"{0.x}".format(y)`.
+FORMATTERS = word_set("format format_map vformat get_field")
 # What is read of the shell without a look at the namespace.
 SHELL_PARTS = word_set(
     """__class__ __module__ config display_formatter display_pub events execution_count colors register_magics
@@ -103,6 +105,7 @@ KEEPERS = re.compile(
 )
 
 _WORD = re.compile(r"[^\W\d]\w*")
+_ATTRIBUTE = re.compile(r"\.(\w+)")
 
 
 def identifiers(text: str) -> set[str]:
@@ -136,7 +139,19 @@ def opens_as_text(value: Any) -> bool:
         return False
     if "__main__" in value:
         return True
+    if "{" in value:  # a format string follows attributes
+        return not UNSAFE_TEXTS.isdisjoint(_ATTRIBUTE.findall(value))
     return len(value) < 100 and any(part in UNSAFE_TEXTS for part in value.split("."))
+
+
+def text_of(node: ast.AST) -> str | None:
+    """The text that an expression of string constants gives, in one piece or added up; else None."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = text_of(node.left), text_of(node.right)
+        return None if left is None or right is None else left + right
+    return None
 
 
 def is_main_guard(node: ast.Compare) -> bool:
@@ -161,6 +176,13 @@ def callee(node: ast.Call) -> str | None:
     """The last name of what is called."""
     func = node.func
     return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else None
+
+
+def first_name(node: ast.expr) -> str | None:
+    """The name that a chain of attributes, items and calls begins with; None if it begins with none."""
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else None
 
 
 def root_of(target: ast.expr) -> str | None:

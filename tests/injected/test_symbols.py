@@ -205,6 +205,12 @@ def test_a_callback_given_to_a_library_counts_in_later_cells(bench: Bench) -> No
     bench.run("del math.bridge_test")
 
 
+def test_a_function_put_on_a_class_of_the_notebook_counts_where_it_is_used(bench: Bench) -> None:
+    bench.run("a = 1; y = 2\ndef f(self): return a\nclass C: pass\nsetattr(C, 'm', f)")
+    assert bench.run("y").accessed == ["y"]
+    assert "a" in bench.run("C().m()").accessed
+
+
 def test_a_finalizer_counts_though_nobody_names_it(bench: Bench) -> None:
     bench.run("a = 1\nclass Last:\n    def __del__(self): a\nx = Last()")
     assert bench.run("x = 1").accessed == ["a"]
