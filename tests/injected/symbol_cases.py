@@ -322,7 +322,7 @@ PLAIN_ROWS = [
     row(
         "import functools\n@functools.singledispatch\ndef q(w): pass\n@q.register\ndef r(w: 'b'): pass",
         "b",
-        "functools q r",
+        "functools q",
     ),
     # loaders, and what runs code, find names in the main module; data formats do not
     row("import json\njson.loads('1')", "", "json"),

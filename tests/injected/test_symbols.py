@@ -87,8 +87,11 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture
 def bench(shell: Any) -> Iterator[Bench]:
     made = Bench(shell, hook=True)
+    reducers = dict(copyreg.dispatch_table)
     yield made
     made.close()
+    copyreg.dispatch_table.clear()  # a cell's reducer would count in the next notebook's pickles
+    copyreg.dispatch_table.update(reducers)
 
 
 def check(bench: Bench, setup: str, row: cases.Row, *, exact: bool = True) -> None:
