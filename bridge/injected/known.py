@@ -22,6 +22,7 @@ class Known:
         self._namespace = namespace
         self._refs: dict[int, weakref.ref[types.CodeType]] = {}
         self._room = 1024
+        self._frozen = gc.get_freeze_count()  # Python 3.12 begins with some of its own
         self.complete = True  # False: functions may have come in unseen
 
     def add(self, code: types.CodeType) -> None:
@@ -53,4 +54,4 @@ class Known:
                 if frame is not None and frame.f_globals is self._namespace:
                     self.add(each.gi_code)
         # What was put out of the collector's sight (`gc.freeze`) is not in its list.
-        self.complete = not gc.get_freeze_count()
+        self.complete = gc.get_freeze_count() <= self._frozen
