@@ -19,7 +19,8 @@ which branches ran. Nodes are tuples, the first item names the kind:
     class name key bases decorators
     star module · any · unsafe name · classes dotted · code unit
     attr dotted                 an attribute by its path; `?.name` when what it is taken from is not known,
-                                `name.*` for any attributes of what is made from it
+                                `name.*` for any attributes of what is made from it, `name.[]` for
+                                any one attribute of its items
     format template whole names attributes that a text names, of what is made from the names
     import name module          a module, or `module:attribute`, bound to a name
     strings callee texts variables parts whole

@@ -120,6 +120,18 @@ class Lookup:
         found = self._reach.value(value)
         return bool(found.codes) or found.hidden or found.namespace
 
+    def items_lead(self, value: Any) -> bool:
+        """Whether any one attribute of an item of a value can."""
+        if type(value) is dict:
+            items = [*value, *value.values()]
+        elif type(value) in (list, tuple, set, frozenset):
+            items = list(value)
+        else:
+            return self.leads(value)
+        if any(isinstance(each, (list, tuple, set, frozenset, dict)) for each in items):
+            return self.leads(value)
+        return any(keys.opens_by_any_name(each, self._namespace) for each in items)
+
     def living(self) -> set[types.CodeType]:
         """Code that a function which cannot be seen may have, as of the first time that was asked."""
         if self._living is None:
@@ -246,8 +258,9 @@ class Spread:
     def _walk(self, value: Any, rest: Path, killed: Killed, codes: dict[types.CodeType, Killed]) -> None:
         judge = self._judge
         for name in rest:
-            if name == "*":
-                judge.uncertain = judge.uncertain or value is _UNKNOWN or self._lookup.leads(value)
+            if name in ("*", "[]"):
+                leads = self._lookup.leads if name == "*" else self._lookup.items_lead
+                judge.uncertain = judge.uncertain or value is _UNKNOWN or leads(value)
                 return
             if name in words.LOADERS and keys.loader_opens(value, name):
                 judge.uncertain = True

@@ -45,7 +45,8 @@ class ValueBuilder:
         self.source = source
         self.hooked = hooked
         self.annotations = annotations  # evaluated where they stand
-        self._hidden: list[set[str]] = []  # targets of the comprehensions around
+        # Targets of the comprehensions around, each with the names that what it turns over is made from.
+        self._hidden: list[dict[str, list[str]]] = []
         self._class: ClassScope | None = None
         self._live = edits is not None  # False inside loops, classes: no markers there
 
@@ -177,12 +178,17 @@ class ValueBuilder:
         path = words.dotted(node)
         if path is not None and not self._is_hidden(path.partition(".")[0]):
             return ("attr", f"{path}.__getattr__")
+        if isinstance(node, ast.Name):
+            return seq(*[("attr", f"{name}.[]") for name in self._made_from(node)])
         return seq(*[("attr", f"{name}.*") for name in self._made_from(node)])
 
     def _made_from(self, *nodes: ast.expr) -> list[str]:
         """The names that expressions are made from."""
-        every = [each for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)]
-        return [each.id for each in every if not self._is_hidden(each.id)]
+        names = [each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)]
+        known: dict[str, list[str]] = {}
+        for scope in self._hidden:
+            known |= scope
+        return [each for name in names for each in known.get(name, [name])]
 
     def _value_subscript(self, node: ast.Subscript) -> Node:
         if _is_modules(node.value) and _is_text(node.slice):
@@ -231,13 +237,13 @@ class ValueBuilder:
         first = self.value(generators[0].iter)
         turns = None if generators[0].is_async else self._mark_turns(generators[0])
         live, self._live = self._live, False
-        hidden: set[str] = set()
+        hidden: dict[str, list[str]] = {}
         self._hidden.append(hidden)
         parts: list[Node | None] = []
         for i, generator in enumerate(generators):
             if i:
                 parts.append(self.value(generator.iter))
-            parts.append(self._hide(generator.target, hidden))
+            parts.append(self._hide(generator, hidden))
             parts.extend(self.value(test) for test in generator.ifs)
         kept = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         parts.extend(self.value(each) for each in kept)
@@ -245,8 +251,9 @@ class ValueBuilder:
         self._live = live
         return seq(first, ("comp", turns, seq(*parts)))
 
-    def _hide(self, target: ast.expr, hidden: set[str]) -> Node:
+    def _hide(self, generator: ast.comprehension, hidden: dict[str, list[str]]) -> Node:
         """Targets of a comprehension live in it alone; other parts of a target are evaluated."""
+        target = generator.target
         names = [each.id for each in ast.walk(target) if isinstance(each, ast.Name)]
         stored = {
             each.id
@@ -254,7 +261,7 @@ class ValueBuilder:
             if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
         }
         reads = [self._load(name) for name in names if name not in stored]
-        hidden |= stored
+        hidden |= dict.fromkeys(stored, self._made_from(generator.iter))
         return seq(*reads)
 
     def _value_call(self, node: ast.Call) -> Node:
