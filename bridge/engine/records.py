@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from bridge.store.manifest import Manifest, Unit
@@ -121,9 +121,28 @@ def changed_names(before: Manifest, after: Manifest) -> list[str]:
         ]
         changed.update(unit.key for unit in found)
         nodes = {node for unit in found for node in unit.record["nodes"]}
-    old = {name for unit in before.units.values() for name in unit.names} if changed else set()
-    names = (name for key in changed for name in after.units[key].names if name in old)
+    if not changed:
+        return []
+    old = {name for unit in before.units.values() for name in unit.names}
+    nodes = {node for key in changed for node in after.units[key].record["nodes"]}
+    joined = (after.units[key] for key in changed if not after.units[key].record["nodes"])
+    same = {
+        name
+        for unit in joined
+        if nodes.isdisjoint(unit.record["refs"])
+        for name in _only_joined(before, unit)
+    }
+    names = (name for key in changed for name in after.units[key].names if name in old and name not in same)
     return sorted(name for name in names if is_user_name(name))
+
+
+def _only_joined(before: Manifest, unit: Unit) -> Iterator[str]:
+    """The roots of a unit that are as they were and share an object with something new: a value that was shown, say."""
+    joined = unit.record.get("joined") or ()
+    digests = {tuple(each.record["roots"]): each.digest for each in before.units.values()} if joined else {}
+    for roots, digest in joined:
+        if digests.get(tuple(roots)) == digest:
+            yield from roots
 
 
 def closure(manifest: Manifest, names: Iterable[str]) -> list[Unit]:

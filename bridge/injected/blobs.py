@@ -36,6 +36,11 @@ def address_of(data: _Bytes) -> str:
     return _PREFIX + str(_HEX(data))
 
 
+def addresses_of(data: memoryview) -> list[str]:
+    """The addresses under which `Folder.put_chunks` stores a long buffer without a lead."""
+    return [address_of(data[start:stop]) for start, stop in _borders(len(data), 0)]
+
+
 class Folder:
     """The home's blob folder, as a kernel on the same file system writes and reads it."""
 

@@ -15,6 +15,7 @@ import base64
 import io
 import pickle
 import types
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -123,6 +124,9 @@ class Part:
     data: bytes = b""
     pickler: Any = None  # keeps what the memo lists alive
     failure: str | None = None
+    joined: list[tuple[list[str], str]] = field(
+        default_factory=list
+    )  # roots and digest of each part that it was
 
     def clear(self) -> None:
         """Forget a pickle that is made again."""
@@ -148,6 +152,7 @@ class Saver:
         self._new_nodes: list[Part] = []
         self._taken: dict[str, Part] = {}  # node key -> the part that will own it
         self._count = 0
+        self._chunks: dict[int, tuple[Any, list[str]]] = {}  # id of an array -> it, and its chunks
         self._left_out: dict[str, dict[str, str]] = {}  # node key -> attributes that cannot be saved, and why
 
     # What reducers ask (see `reducers.Saving`).
@@ -206,6 +211,7 @@ class Saver:
             pickler.clear_memo()
             pickler.release()
         self._made.clear()
+        self._chunks.clear()
         self._taken.clear()
         self._new_nodes.clear()
         self.part = Part({})
@@ -304,7 +310,7 @@ class Saver:
         self._made.append(pickler)
         part.engine = "dill" if make is picklers.dill_pickler else "pickle"
         bodies = [body for key, obj in part.nodes.items() for body in self._bodies(key, obj)]
-        pickler.dump((bodies, part.roots))
+        pickler.dump((bodies, dict(sorted(part.roots.items()))))  # the same content gives the same bytes
         data = file.getvalue()
         if part.nodes:
             skeletons = {key: self._skeleton(key, obj) for key, obj in part.nodes.items()}
@@ -397,6 +403,8 @@ class Saver:
             for part in group:
                 joined.roots.update(part.roots)
                 joined.nodes.update(part.nodes)
+                if part.roots and part.failure is None:
+                    joined.joined.append((sorted(part.roots), self._digest(part)))
             pieces = self._pickle_or_split(joined)
             result.extend(pieces)
             while self._new_nodes:
@@ -442,20 +450,11 @@ class Saver:
             + [{"name": roots[0] if roots else key, "reason": reason} for reason in sorted(part.problems)],
             "meta": {root: failures.summary(value) for root, value in part.roots.items()},
         }
-        stored_arrays = [
-            {"size": array.nbytes, "chunks": self.folder.put_chunks(arrays.raw(array), blobs.LEAD)}
-            for array in part.arrays
-        ]
-        stored_buffers = []
-        for buffer in part.buffers:
-            raw = buffer.raw()
-            stored_buffers.append(
-                {"size": raw.nbytes, "chunks": self.folder.put_chunks(raw), "readonly": raw.readonly}
-            )
+        stored_arrays, stored_buffers = self._out_of_band(part)
         inline = len(part.data) <= INLINE
         chunks = [] if inline else self.folder.put_chunks(memoryview(part.data))
-        addresses = [address for stored in (*stored_arrays, *stored_buffers) for address in stored["chunks"]]
         found.update(
+            joined=part.joined,
             data=base64.b64encode(part.data).decode() if inline else None,
             chunks=chunks,
             arrays=stored_arrays,
@@ -463,10 +462,36 @@ class Saver:
             length=len(part.data),
             size=len(part.data) + sum(stored["size"] for stored in (*stored_arrays, *stored_buffers)),
         )
-        content = chunks or [blobs.address_of(part.data)]
-        identity = "\0".join((part.engine, *roots, "", *found["nodes"], "", *content, *addresses))
-        found["digest"] = blobs.address_of(identity.encode("utf-8", "surrogatepass"))
+        found["digest"] = self._digest(part, chunks)
         return found
+
+    def _out_of_band(self, part: Part) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """What is stored of a part beside its pickle: its arrays and its buffers."""
+        stored_arrays = []
+        for array in part.arrays:
+            if id(array) not in self._chunks:
+                self._chunks[id(array)] = array, self.folder.put_chunks(arrays.raw(array), blobs.LEAD)
+            stored_arrays.append({"size": array.nbytes, "chunks": self._chunks[id(array)][1]})
+        stored_buffers = []
+        for buffer in part.buffers:
+            raw = buffer.raw()
+            chunks = self.folder.put_chunks(raw)
+            stored_buffers.append({"size": raw.nbytes, "chunks": chunks, "readonly": raw.readonly})
+        return stored_arrays, stored_buffers
+
+    def _digest(self, part: Part, chunks: Iterable[str] = ()) -> str:
+        """What decides whether two parts are equal; `chunks` are those of its pickle, if these are known."""
+        content = list(chunks)
+        if not content:
+            inline = len(part.data) <= INLINE
+            content = [blobs.address_of(part.data)] if inline else blobs.addresses_of(memoryview(part.data))
+        addresses = [
+            address for stored in self._out_of_band(part) for each in stored for address in each["chunks"]
+        ]
+        identity = "\0".join(
+            (part.engine, *sorted(part.roots), "", *sorted(part.nodes), "", *content, *addresses)
+        )
+        return blobs.address_of(identity.encode("utf-8", "surrogatepass"))
 
 
 def _fail_with_what_they_need(parts: list[Part]) -> None:

@@ -13,6 +13,7 @@ from bridge.store.manifest import State
 LINE = 60
 NAMES = 6
 HERE = "← here"
+CELL = "text-align: left; white-space: nowrap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,8 @@ class Listing:
     def html(self) -> str:
         """A table, one state a row."""
         head = "".join(
-            f"<th>{title}</th>" for title in ("state", "from", "cell", "when", "size", "changed", "")
+            f"<th style='text-align: left'>{title}</th>"
+            for title in ("state", "from", "cell", "when", "size", "changed", "")
         )
         names = {each.id: each.names[0] for each in self.rows}
         body = []
@@ -111,9 +113,7 @@ class Listing:
                 html.escape(each.changes()),
                 HERE if each.here else "",
             ]
-            body.append(
-                "<tr>" + "".join(f"<td style='text-align: left'>{cell}</td>" for cell in cells) + "</tr>"
-            )
+            body.append("<tr>" + "".join(f"<td style='{CELL}'>{cell}</td>" for cell in cells) + "</tr>")
         caption = f"<caption>{self.hidden} older states are not shown</caption>" if self.hidden else ""
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
 

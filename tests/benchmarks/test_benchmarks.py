@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks import bench_bridge, bench_jupyter
+from tests.benchmarks import bench_bridge, bench_jupyter, bench_peer
 
 
 @pytest.mark.bench
@@ -17,3 +17,9 @@ def test_print_the_table() -> None:
 def test_print_what_the_bridge_kernel_adds() -> None:
     print()
     bench_jupyter.main()
+
+
+@pytest.mark.bench
+def test_print_whole_workloads_beside_the_peer() -> None:
+    print()
+    bench_peer.main()

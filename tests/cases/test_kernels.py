@@ -259,6 +259,19 @@ def test_k25_equal_sets_have_one_hash_in_every_kernel(client: Client) -> None:
     assert re.fullmatch("[0-9a-f]{64}", hashes[0])
 
 
+@pytest.mark.parametrize("isolation", ["shared", "fresh"])
+def test_what_is_only_shown_has_not_changed(client: Client, isolation: str) -> None:
+    code = "class P:\n    def __init__(self): self.v = [1]\np, prices, twin = P(), ['a', 'b', 'a'], {'k': [1.5]}"
+    state = client.run(code)["state_name"]
+    for cell in ("prices", "p", "prices", "twin", "_"):
+        reply = client.run(cell, state, isolation=isolation)
+        assert reply["changed_symbols"] == [], cell
+        state = reply["state_name"]
+    assert client.run("prices.append(1); prices", state, isolation=isolation)["changed_symbols"] == ["prices"]
+    assert client.run("p.v.append(2); p", state, isolation=isolation)["changed_symbols"] == ["p"]
+    assert client.run("_['k'].append(2)", state, isolation=isolation)["changed_symbols"] == ["twin"]
+
+
 def test_k26_a_result_follows_its_input(client: Client) -> None:
     first = client.run("import random; i = random.random()")["state_name"]
     second = client.run("import random; i = random.random()", first)["state_name"]
