@@ -189,7 +189,7 @@ class Session:
         """Save and end the kernel. It goes on when the state cannot be saved, which would be lost with it."""
         reply = self.save()
         if reply["error"] is None:
-            self.end()
+            reply.update(outliving(self.end()))
         return reply
 
     def reload(self, base: State, cwd: str | None) -> Reply:
@@ -202,16 +202,17 @@ class Session:
     def reset(self) -> Reply:
         """End the kernel and delete the state file."""
         with self._locked():
-            self.end()
+            left = self.end()
             self._files.remove_state(self.id)
-        return state_reply()
+        return {**state_reply(), **outliving(left)}
 
-    def delete(self) -> None:
-        """End the kernel and delete all that there is of the session."""
+    def delete(self) -> list[Reply]:
+        """End the kernel and delete all that there is of the session; gives the processes that outlive it."""
         with self._locked() as lock:
-            self.end()
+            left = self.end()
             self._files.forget(self.id)
             lock.release(remove=True)
+        return left
 
     def keep_as(self, name: str) -> State:
         """Store the namespace of the open session as a state."""
@@ -231,8 +232,12 @@ class Session:
         self.end()
         self._lost = reason
 
-    def end(self) -> None:
-        """End the kernel and let go of the session; what is not saved is gone. Without effect on a released one."""
+    def end(self) -> list[Reply]:
+        """End the kernel and let go of the session; what is not saved is gone. Without effect on a released one.
+
+        Gives the processes that its cells started and that outlive it.
+        """
+        left = [] if self._kernel is None else self._kernel.outliving()
         kernel, self._kernel = self._kernel, None
         self._pins.close()
         self._base, self._history, self._lost, self._save_error = None, [], "", ""
@@ -240,6 +245,7 @@ class Session:
         if kernel is not None:
             self._pool.release(kernel)
         self._unlock_if_unused()
+        return left
 
     # -- inside
 

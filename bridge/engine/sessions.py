@@ -14,7 +14,7 @@ from typing import Any
 from bridge.engine.executor import Executor
 from bridge.engine.feed import Feed
 from bridge.engine.running import Running
-from bridge.engine.session import Session, state_reply
+from bridge.engine.session import Session, outliving, state_reply
 from bridge.errors import BadRequest, BridgeError, Interrupted, StateNotFound
 from bridge.outputs import Limits
 from bridge.pool import Pool, Ticket
@@ -186,10 +186,10 @@ class Sessions:
         """End the session and delete its file, its pastes and its record. Conflict while a cell runs."""
         session = self._session(session_id)
         with session.turn():
-            self._without_seat(session, session.delete)
+            left = self._without_seat(session, session.delete)
         with self._lock:
             self._sessions.pop(session_id, None)
-        return {"deleted": session_id}
+        return {"deleted": session_id, **outliving(left)}
 
     def close(self) -> None:
         """Save what is not saved yet, as far as there is time for it. The kernels end with their pool."""

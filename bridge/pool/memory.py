@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from bridge.pool.descendants import family, read
+
 _OWN = re.compile(rb"^(?:RssAnon|VmSwap):\s+(\d+) kB", re.MULTILINE)
 _SHARE = re.compile(rb"^(?:Pss_Anon|SwapPss):\s+(\d+) kB", re.MULTILINE)
 
@@ -28,27 +30,10 @@ def is_over(pid: int, limit: int) -> bool:
     Pages that forked processes still share count once; that look costs milliseconds a gigabyte, so it is taken
     only when they would be over the limit with each page counted in every process.
     """
-    pids = _family(pid)
+    pids = family(pid)
     return _sum(pids, "status", _OWN) > limit and _sum(pids, "smaps_rollup", _SHARE) > limit
 
 
-def _family(pid: int) -> list[int]:
-    """The process and its descendants, as far as they can be seen."""
-    found = [pid]
-    for member in found:
-        for children in Path(f"/proc/{member}/task").glob("*/children"):
-            found.extend(map(int, _read(children).split()))
-    return found
-
-
 def _sum(pids: list[int], file: str, pattern: re.Pattern[bytes]) -> int:
-    texts = (_read(Path(f"/proc/{pid}/{file}")) for pid in pids)
+    texts = (read(Path(f"/proc/{pid}/{file}")) for pid in pids)
     return 1024 * sum(int(kilobytes) for text in texts for kilobytes in pattern.findall(text))
-
-
-def _read(path: Path) -> bytes:
-    """A file of /proc; nothing when its process has ended, or is another user's."""
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bridge.errors import KernelDied, KernelStartFailed, KernelTimeout
+from bridge.pool import descendants
 from bridge.pool.execution import Execution, Greeting, OnInput, OnIopub, Request
 from bridge.pool.wire import Frame, Message, Wire
 
@@ -71,6 +72,10 @@ class KernelProcess:
                 return stat.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")
         except (FileNotFoundError, ProcessLookupError):
             return os.path.isdir("/proc/self")  # gone; or a platform without /proc, where `alive` has to do
+
+    def outliving(self) -> list[dict[str, Any]]:
+        """What the notebook started that will outlive the kernel: `{"pid", "command"}` of each process."""
+        return [] if self.pid is None else descendants.outliving(self.pid)
 
     @property
     def pid(self) -> int | None:

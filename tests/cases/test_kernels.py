@@ -14,7 +14,6 @@ import psutil
 import pytest
 
 from tests.cases import kernels, outputs, restoring
-from tests.cases.waiting import WAITING
 from tests.concurrency import Flag, background, until
 from tests.support import Client, Server, text_of
 
@@ -261,7 +260,9 @@ def test_k25_equal_sets_have_one_hash_in_every_kernel(client: Client) -> None:
 
 @pytest.mark.parametrize("isolation", ["shared", "fresh"])
 def test_what_is_only_shown_has_not_changed(client: Client, isolation: str) -> None:
-    code = "class P:\n    def __init__(self): self.v = [1]\np, prices, twin = P(), ['a', 'b', 'a'], {'k': [1.5]}"
+    code = (
+        "class P:\n    def __init__(self): self.v = [1]\np, prices, twin = P(), ['a', 'b', 'a'], {'k': [1.5]}"
+    )
     state = client.run(code)["state_name"]
     for cell in ("prices", "p", "prices", "twin", "_"):
         reply = client.run(cell, state, isolation=isolation)
@@ -284,18 +285,11 @@ def test_k26_a_result_follows_its_input(client: Client) -> None:
     assert told[0][1] != told[1][1]
 
 
-@pytest.mark.parametrize("case", WAITING)
-def test_waits_for_a_later_part(case: str) -> None:
-    pytest.skip(f"{case}: {WAITING[case]}")
-
-
 def test_no_row_is_forgotten() -> None:
-    """Every row is in a table, has a test that bears its name, or waits with a reason."""
-    folders = Path(__file__).parent, Path(__file__).parent.parent / "rest"
-    source = "".join(path.read_text() for folder in folders for path in folder.glob("test_*.py"))
+    """Every row is in a table, or has a test that bears its name."""
+    source = "".join(path.read_text() for path in Path(__file__).parents[1].rglob("test_*.py"))
     named = {found.upper() for found in re.findall(r"^def test_([ok]\d\d)_", source, re.MULTILINE)}
     tables = {case.id for table in (restoring, outputs, kernels) for case in table.CASES}
     rows = {f"R{n:02}" for n in range(1, 31)}
     rows |= {f"O{n:02}" for n in range(1, 18)} | {f"K{n:02}" for n in range(1, 27)}
-    assert rows - named - tables - WAITING.keys() == set()
-    assert not WAITING.keys() & (named | tables)
+    assert rows - named - tables == set()

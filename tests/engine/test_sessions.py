@@ -324,11 +324,27 @@ def test_a_failed_cell_in_a_real_kernel_leaves_what_came_before(kernel: Kernel, 
     assert set(released(kernel, session)["defs"]) == {"a1", "slow", "a2", "fail", "a3", "a4"}
 
 
-def test_the_idle_are_released_and_come_back() -> None:
+def test_k19_a_release_names_the_processes_that_outlive_it(kernel: Kernel, session: str) -> None:
+    code = (
+        "import subprocess\nown = subprocess.Popen(['sleep', '60'])\n"
+        "detached = subprocess.Popen(['sleep', '61'], start_new_session=True)\nprint(detached.pid)"
+    )
+    pid = int(run(kernel, session, code))
+    try:
+        reply = kernel.sessions.release(session)["state"]
+        assert reply["processes"] == [{"pid": pid, "command": "sleep 61"}]
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    assert "processes" not in kernel.sessions.release(session)["state"]
+
+
+def test_k17_the_idle_are_released_and_come_back_and_the_busy_are_left_alone() -> None:
     kernel = Kernel(Settings(ephemeral=True, pool_size=1, idle_seconds=0.2))
     try:
         kernel.sessions.create("idle")
-        run(kernel, "idle", "a = 1")
+        assert run(kernel, "idle", "import time; a = 1; time.sleep(1); print(a)") == "1\n", (
+            "longer than the idle time"
+        )
         until(lambda: not kernel.sessions.describe("idle")["live"], "the release")
         described = kernel.sessions.describe("idle")
         assert described["state_bytes"] > 0

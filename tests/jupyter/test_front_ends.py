@@ -58,7 +58,7 @@ def comparable(notebook: nbformat.NotebookNode) -> Any:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_nbclient_gets_the_outputs_of_ipykernel(path: Path, tmp_path: Path) -> None:
+def test_o10_nbclient_gets_the_outputs_of_ipykernel(path: Path, tmp_path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     ours, plain = (comparable(run(notebook, kernel, tmp_path)) for kernel in ("bridge", "python3"))
     for mine, theirs in zip(ours["cells"], plain["cells"], strict=True):

@@ -94,7 +94,7 @@ def test_status_tells_what_works(bridge: Bridge) -> None:
         (["/bin/false"], "jupyter-bridge is not installed in /bin/false"),
     ],
 )
-def test_a_command_that_status_gives_repairs_a_broken_kernelspec(
+def test_k18_a_command_that_status_gives_repairs_a_broken_kernelspec(
     bridge: Bridge, tmp_path: Path, fault: list[str], told: str
 ) -> None:
     bridge("install", "--name", "big", "--display-name", "Big 'un", "--memory-limit", "2G")

@@ -94,7 +94,7 @@ def test_a_cell_that_awaits_a_widget_is_woken_though_cells_wait_behind_it(nb: No
 
 
 @pytest.mark.parametrize("code", ["while True: pass", "import asyncio; await asyncio.sleep(1000)"])
-def test_an_interrupt_ends_a_cell_and_costs_nothing(nb: Notebook, code: str) -> None:
+def test_k13_an_interrupt_ends_a_cell_and_costs_nothing(nb: Notebook, code: str) -> None:
     nb.run("x = 5")
     msg_id = nb.send("print('begun', flush=True)\n" + code)
     while not nb.runs[msg_id].text():

@@ -23,6 +23,16 @@ def test_undo_and_redo_walk_along_the_cells(tmp_path: Path) -> None:
         assert nb.value("x") == "3"
 
 
+def test_k21_undo_goes_back_a_cell_whatever_was_named_since(tmp_path: Path) -> None:
+    with notebook(tmp_path) as nb:
+        for code in ("x = 1", "x = 2", "%label checkpoint"):
+            nb.run(code)
+        assert "s1" in nb.run("%undo").text()
+        assert nb.value("x") == "1"
+        nb.run("%checkout checkpoint")
+        assert nb.value("x") == "2"
+
+
 def test_a_cell_in_which_the_kernel_ends_costs_no_variable(tmp_path: Path) -> None:
     with notebook(tmp_path) as nb:
         nb.run("x = [1]\ndef double(v):\n    return v * 2")

@@ -44,7 +44,7 @@ def test_a_failing_cell_aborts_nothing_behind_it(kernel: KernelProcess) -> None:
     assert next_one.end().text == "runs\n"
 
 
-def test_messages_go_to_the_cell_they_belong_to(kernel: KernelProcess) -> None:
+def test_k11_messages_go_to_the_cell_they_belong_to(kernel: KernelProcess) -> None:
     cells = [Cell(kernel, f"print({number})") for number in range(20)]
     assert [cell.end().text for cell in cells] == [f"{number}\n" for number in range(20)]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tests.support import Server, text_of
 
 
-def test_a_runaway_cell_ends_in_an_error_that_says_so_and_costs_no_state(
+def test_k07_a_runaway_cell_ends_in_an_error_that_says_so_and_costs_no_state(
     make_server: Callable[..., Server],
 ) -> None:
     client = make_server(memory_limit="300M", pool_size=1).client
