@@ -37,6 +37,11 @@ def state_reply(**fields: Any) -> Reply:
     return blank
 
 
+def outliving(processes: list[Reply]) -> Reply:
+    """What a reply says of the processes that outlive a kernel: nothing when there are none."""
+    return {"processes": processes} if processes else {}
+
+
 class Session:
     """A session of one engine. Whoever uses its kernel or file has the turn; it is live while it has a kernel.
 
