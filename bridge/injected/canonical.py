@@ -33,7 +33,8 @@ _CODE = (
 _FUNCTION = ("__name__", "__doc__", "__annotations__", "__defaults__", "__kwdefaults__", "__dict__")
 # What pandas notes in its arrays and types while it works with them; no part of their content.
 _NOTES = frozenset({"_cache", "_readonly"})
-_SET_OPCODES = (pickle.EMPTY_SET, pickle.FROZENSET)
+_MANY = 100  # atoms in a list that are taken together
+_PLAIN = frozenset({list, dict, tuple})
 
 
 class Undefined(Exception):
@@ -212,6 +213,9 @@ class _Walk:
     def _inside(self, kind: type, obj: Any) -> None:
         if kind is list or kind is tuple:
             self._tag(kind.__name__, len(obj))
+            if len(obj) > _MANY and _ATOMS.issuperset(map(type, obj)):
+                self._update(_digest(self._content, obj))
+                return
             for part in obj:
                 self.walk(part)
         elif kind is dict:
@@ -271,11 +275,16 @@ class _PlainPickler(pickle.Pickler):
     """Serialises without a memo: sharing and interning leave no mark."""
 
     def __init__(self, content: _Content, file: io.BytesIO) -> None:
-        super().__init__(file, protocol=4)
+        # The last protocol that makes sets by a call of their class: see below.
+        super().__init__(file, protocol=3)
         self.fast = True
         self._content = content
 
     def reducer_override(self, obj: Any) -> Any:
+        if obj is _made_of:
+            return NotImplemented
+        if obj is set or obj is frozenset:
+            raise pickle.PicklingError("a set is taken in the order of its members' digests")
         tag, parts = self._content.parts(obj)
         return _made_of, (tag, *parts)
 
@@ -290,10 +299,8 @@ def _digest(content: _Content, obj: Any) -> bytes:
     file = io.BytesIO()
     try:
         _PlainPickler(content, file).dump(obj)
-        data = file.getvalue()
-        if not any(code in data for code in _SET_OPCODES):
-            return hashlib.sha256(data).digest()
-    except (ValueError, RecursionError, pickle.PicklingError, TypeError, AttributeError):
+        return hashlib.sha256(file.getbuffer()).digest()
+    except (ValueError, OverflowError, RecursionError, pickle.PicklingError, TypeError, AttributeError):
         pass  # circles, or something only the walk can take; the walk below has the last word
     hasher = hashlib.sha256()
     try:
@@ -310,6 +317,8 @@ def content_hash(obj: Any) -> str:
 
 def fingerprint(values: dict[str, Any]) -> str:
     """64 hex digits for a group of names: their values together, and what these share."""
+    if _is_plain_tree(values):
+        return hashlib.sha256(b"a tree" + _digest(_Content(), dict(sorted(values.items())))).hexdigest()
     hasher = hashlib.sha256()
     walk = _Walk(_Content(), hasher.update, shared=True)
     try:
@@ -319,6 +328,19 @@ def fingerprint(values: dict[str, Any]) -> str:
     except RecursionError as error:
         raise Undefined("it is nested too deeply") from error
     return hasher.hexdigest()
+
+
+def _is_plain_tree(values: dict[str, Any]) -> bool:
+    """Whether these are lists, dicts and tuples of atoms in which nothing is held twice; at C speed, level by level."""
+    level: list[Any] = [value for value in values.values() if type(value) not in _ATOMS]
+    met: set[int] = set()
+    while level:
+        before = len(met)
+        met.update(map(id, level))
+        if len(met) - before != len(level) or not _PLAIN.issuperset(map(type, level)):
+            return False
+        level = [part for part in gc.get_referents(*level) if type(part) not in _ATOMS]
+    return True
 
 
 def is_immutable(obj: Any) -> bool:
@@ -340,6 +362,8 @@ def is_immutable(obj: Any) -> bool:
 
 def alias_groups(values: dict[str, Any]) -> list[list[str]]:
     """The names grouped by the mutable objects that they share, directly or nested; in the order of the names."""
+    if len(values) < 2:
+        return [[name] for name in values]
     leader = {name: name for name in values}
 
     def find(name: str) -> str:
@@ -366,7 +390,9 @@ def _mutable_insides(root: Any) -> Iterable[int]:
     met: dict[int, Any] = {}
     level = [root]
     while level:
-        following: list[Any] = []
+        plain = {id(obj): obj for obj in level if type(obj) in _PLAIN and id(obj) not in met}
+        met.update(plain)
+        following = [part for part in gc.get_referents(*plain.values()) if type(part) not in _ATOMS]
         for obj in level:
             if type(obj) in _ATOMS or id(obj) in met or isinstance(obj, fixed):
                 continue  # an index of pandas never changes, and copies of a frame share it
