@@ -110,7 +110,9 @@ class Cells:
             for item in content.get("payload") or []
         )
         if cell.target is None:
+            waiting = self._to_abort(cell)
             self._front.send("shell", letter)
+            self._abort(waiting)
             self._keep(cell)
         else:
             self._move(cell, letter)
@@ -118,7 +120,6 @@ class Cells:
 
     def _keep(self, cell: Cell) -> None:
         """Keep the cell's state while the front end has its reply already."""
-        self._abort_if_failed(cell)
         if not cell.kept or not cell.report:
             self._end()
             return
@@ -142,10 +143,11 @@ class Cells:
                 attached.notes.clear()
                 self._attached(attached)
             if error is not None:
-                self._fail(cell, type(error).__name__, str(error))
+                waiting = self._fail(cell, type(error).__name__, str(error))
             else:
+                waiting = self._to_abort(cell)
                 self._front.send("shell", letter)
-            self._abort_if_failed(cell)
+            self._abort(waiting)
             self._end()
 
         self._work(lambda: self._driver.move(cell), moved)
@@ -159,12 +161,12 @@ class Cells:
             and cell.idle_at is not None
             and time.monotonic() - cell.idle_at > NO_REPLY_AFTER
         ):
-            self._fail(
+            waiting = self._fail(
                 cell,
                 "NoReply",
                 "the kernel failed on this cell outside its code; is it nested too deeply to be compiled?",
             )
-            self._abort_if_failed(cell)
+            self._abort(waiting)
             self._end()
 
     def died(self, reason: str) -> None:
@@ -177,13 +179,14 @@ class Cells:
         if cell.count is None:  # its number did not come through any more
             cell.count = self._driver.count
             self._driver.began(cell)
-        self._fail(cell, "KernelDied", f"the kernel ended: {reason}; {_goes_on(line.name_of(line.here))}")
+        told = f"the kernel ended: {reason}; {_goes_on(line.name_of(line.here))}"
+        waiting = self._fail(cell, "KernelDied", told)
         self._front.publish("status", {"execution_state": "idle"}, cell.letter.parts[0])
-        self._abort_if_failed(cell)
+        self._abort(waiting)
         self._end()
 
-    def _fail(self, cell: Cell, ename: str, evalue: str) -> None:
-        """The error output and the reply of a cell that has none of the kernel's."""
+    def _fail(self, cell: Cell, ename: str, evalue: str) -> list[Letter]:
+        """The error output and the reply of a cell that has none of the kernel's; gives what is to be aborted."""
         cell.replied = cell.failed = True
         error = {"ename": ename, "evalue": evalue, "traceback": [f"\x1b[31m{ename}\x1b[39m: {evalue}"]}
         parent = cell.letter.parts[0]
@@ -202,14 +205,21 @@ class Cells:
             parent=parent,
             metadata=_metadata("error"),
         )
+        waiting = self._to_abort(cell)
         self._front.send("shell", reply)
+        return waiting
 
-    def _abort_if_failed(self, cell: Cell) -> None:
-        """Abort the cells that came before a failed one's reply went out, as ipykernel does."""
-        if cell.failed and cell.stop_on_error:
-            self._fetch()
-            for letter in self._turns.abort():
-                self._front.answer("shell", letter, {"status": "aborted"}, _metadata("aborted"))
+    def _to_abort(self, cell: Cell) -> list[Letter]:
+        """The cells that wait behind one that has failed, taken before its reply goes: what comes after it may run."""
+        if not (cell.failed and cell.stop_on_error):
+            return []
+        self._fetch()
+        return self._turns.abort()
+
+    def _abort(self, letters: list[Letter]) -> None:
+        """Answer cells that will not run, as ipykernel does."""
+        for letter in letters:
+            self._front.answer("shell", letter, {"status": "aborted"}, _metadata("aborted"))
 
     def _tell(self, note: str, cell: Cell) -> None:
         content = {"name": "stderr", "text": f"[bridge] {note}\n"}

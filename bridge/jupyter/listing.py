@@ -99,19 +99,18 @@ class Listing:
         """A table, one state a row."""
         head = "".join(
             f"<th style='text-align: left'>{title}</th>"
-            for title in ("state", "from", "cell", "when", "size", "changed", "")
+            for title in ("state", "from", "cell", "when", "size", "changed")
         )
         names = {each.id: each.names[0] for each in self.rows}
         body = []
         for each in self.rows:
             cells = [
-                f"<b>{html.escape(', '.join(each.names))}</b>",
+                f"<b>{html.escape(', '.join(each.names))}</b>" + (f" {HERE}" if each.here else ""),
                 html.escape(names.get(each.parent or -1, "")),
                 f"<code>{html.escape(each.cell())}</code>",
                 age(self.now - each.created),
                 size(each.size),
                 html.escape(each.changes()),
-                HERE if each.here else "",
             ]
             body.append("<tr>" + "".join(f"<td style='{CELL}'>{cell}</td>" for cell in cells) + "</tr>")
         caption = f"<caption>{self.hidden} older states are not shown</caption>" if self.hidden else ""
