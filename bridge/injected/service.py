@@ -374,7 +374,8 @@ class Helper:
         failed = self._load_early(sources, roots)
         values, missing = snapshots.load([source for source in sources if not self._is_early(source)])
         roots.update((root, value) for root, value in values.items() if not is_name(root))
-        scope.update({root: value for root, value in values.items() if is_name(root)})
+        # As the compiler has them: a name that is another string, if an equal one, is found more slowly.
+        scope.update({sys.intern(root): value for root, value in values.items() if is_name(root)})
         self._reorder(request["order"])
         environment = {root: value for root, value in roots.items() if root.startswith(ENVIRONMENT)}
         failed += self.environment.put(environment, early=False)
@@ -417,7 +418,7 @@ class Helper:
         if [name for name in self._names() if name in scope] == wanted:
             return
         for name in wanted:
-            scope[name] = scope.pop(name)
+            scope[sys.intern(name)] = scope.pop(name)
 
     def _know_source(self, text: str) -> str:
         """Make a definition's source known as a cell's is; the file name of its code."""
