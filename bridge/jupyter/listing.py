@@ -110,9 +110,11 @@ class Listing:
                 f"<code>{html.escape(each.cell())}</code>",
                 age(self.now - each.created),
                 size(each.size),
-                html.escape(each.changes()),
             ]
-            body.append("<tr>" + "".join(f"<td style='{CELL}'>{cell}</td>" for cell in cells) + "</tr>")
+            columns = "".join(f"<td style='{CELL}'>{cell}</td>" for cell in cells)
+            # What changed may be long, and wraps.
+            changes = f"<td style='text-align: left'>{html.escape(each.changes())}</td>"
+            body.append(f"<tr>{columns}{changes}</tr>")
         caption = f"<caption>{self.hidden} older states are not shown</caption>" if self.hidden else ""
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
 
