@@ -14,10 +14,12 @@ import contextlib
 import enum
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 Body = dict[str, Any]
+
+_METHOD_TYPES = (types.FunctionType, property, classmethod, staticmethod)
 
 # What `type.__new__` makes by itself, or what belongs to one process only.
 _MADE_BY_TYPE = frozenset({"__dict__", "__weakref__", "_abc_impl", "__abstractmethods__", "__slotnames__"})
@@ -103,6 +105,20 @@ def body(cls: type) -> Body:
         registered = [reference() for reference in _abc()._get_dump(cls)[0]]
         attributes["\0registered"] = [other for other in registered if other is not None]
     return attributes
+
+
+def body_in_order(cls: type, left_out: Container[str] = ()) -> tuple[Body, Body]:
+    """The body in two parts, for `fill` one after the other: instances in the second need the methods to be loaded."""
+    methods: Body = {}
+    others: Body = {"__doc__": cls.__dict__.get("__doc__")}
+    attributes = body(cls)
+    for name, value in attributes.items():
+        if name not in left_out and name != "__doc__":
+            (methods if issubclass(type(value), _METHOD_TYPES) else others)[name] = value
+    names = [name for name in attributes if name in methods or name in others]
+    if names != [name for name in (*methods, *others) if name != "__doc__"]:
+        others["\0order"] = [name for name in names if not name.startswith(("__", "\0"))]
+    return methods, others
 
 
 def _slot_names(cls: type) -> set[str]:

@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from . import arrays
+from . import arrays, classes
 
 
 class Loading(Protocol):
@@ -149,6 +149,21 @@ def dynamic_module(name: str) -> types.ModuleType:
 def set_dict(target: Any, state: dict[str, Any]) -> None:
     """Update an object's `__dict__`, past any `__setattr__` of its class."""
     target.__dict__.update(state)
+
+
+def bare_class(parts: tuple[Any, ...]) -> type:
+    """A class without its attributes, which `set_class` brings."""
+    return classes.from_skeleton(parts)
+
+
+def class_methods(target: type, methods: classes.Body) -> None:
+    """Give a class its methods at once, before anything that needs them is loaded."""
+    classes.fill(target, methods)
+
+
+def set_class(target: type, state: tuple[None, classes.Body]) -> None:
+    """Give a class the rest of its attributes, which may refer to it; the first of the state was its methods."""
+    classes.fill(target, state[1])
 
 
 def member(enumeration: Any, name: str) -> Any:

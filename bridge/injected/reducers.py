@@ -355,15 +355,20 @@ def _reduce_member(saving: Saving, obj: Any) -> Reduced:
     cls = type(obj)
     key = saving.node_of(cls)
     if key is not None and saving.inside(key):
-        reduced: Any = object.__reduce_ex__(obj, 5)
-        _, (_, *arguments), *rest = reduced
-        plain = cls._member_type_
-        state = rest[0] if rest else None
-        return rebuild.raw_member, (cls, plain, tuple(arguments)), state, None, None, rebuild.set_dict
+        return member_parts(obj)
     name = obj._name_
     if name in cls._member_map_ and cls._member_map_[name] is obj:
         return rebuild.member, (cls, name)
     return rebuild.composite, (cls, obj._value_)
+
+
+def member_parts(obj: Any) -> tuple[Any, ...]:
+    """A member as part of its enumeration, which need not be whole when the member is made."""
+    reduced: Any = object.__reduce_ex__(obj, 5)
+    _, (cls, *arguments), *rest = reduced
+    state = rest[0] if rest else None
+    made = rebuild.raw_member, (cls, cls._member_type_, tuple(arguments))
+    return (*made, state, None, None, rebuild.set_dict)
 
 
 def _reduce_property(saving: Saving, obj: property) -> Reduced:

@@ -357,15 +357,7 @@ class Saver:
             return [Body(key, {name: value for name, value in vars(obj).items() if name != "__builtins__"})]
         if not isinstance(obj, type):
             return [Body(key, reducers.function_state(obj))]
-        methods: dict[str, Any] = {}
-        others: dict[str, Any] = {"__doc__": obj.__dict__.get("__doc__")}
-        for name, value in classes.body(obj).items():
-            if name not in self._left_out.get(key, ()) and name != "__doc__":
-                (methods if issubclass(type(value), _METHOD_TYPES) else others)[name] = value
-        names = [name for name in classes.body(obj) if name in methods or name in others]
-        if names != [name for name in (*methods, *others) if name != "__doc__"]:
-            others["\0order"] = [name for name in names if not name.startswith(("__", "\0"))]
-        return [Body(key, methods), Body(key, others)]
+        return [Body(key, part) for part in classes.body_in_order(obj, self._left_out.get(key, ()))]
 
     def _join(self, parts: list[Part]) -> list[Part]:
         """Join the parts that share an object with identity, and pickle the joined ones again."""
@@ -505,6 +497,3 @@ def _fail_with_what_they_need(parts: list[Part]) -> None:
             key = min(failed.keys() & part.refs)
             name = key.partition("#")[0]
             part.failure = failed[key] if name in part.roots else f"it needs {name}: {failed[key]}"
-
-
-_METHOD_TYPES = (types.FunctionType, property, classmethod, staticmethod)

@@ -9,6 +9,7 @@ from typing import Any
 
 from . import failures, state_file
 from .captured import Captured, looked_up
+from .state_file import Content, Lost
 
 WORKING_DIRECTORY = "working directory"
 
@@ -74,16 +75,16 @@ class Session:
         failed = answer["failed"]
         _chdir(content.cwd, failed)
         self._shell.execution_count = content.count
-        waiting = {name: data for name, data in content.names.items() if content.needs.get(name)}
-        for name, data in content.names.items():
-            if name not in waiting:
-                self._load(name, data, failed)
+        waiting = dict(content.names)
+        for name in content.names:
+            if not content.needs_definition(name):
+                self._load(name, content, waiting, failed)
         for name, source in content.definitions.items():
             for needed in sorted(self._looked_up(source) & waiting.keys()):
-                self._load(needed, waiting.pop(needed), failed)
+                self._load(needed, content, waiting, failed)
             self._replay(name, source, failed)
-        for name, data in waiting.items():
-            self._load(name, data, failed)
+        for name in content.names:
+            self._load(name, content, waiting, failed)
         copied = "a definition needs it and it needs that definition: it came back with one of its own"
         scope = self._shell.user_ns
         copies = [name for name in content.copies if name in scope]
@@ -96,13 +97,19 @@ class Session:
         answer["restored"] = [name for name in names if name in scope and name not in lost]
         return answer
 
-    def _load(self, name: str, data: bytes, failed: list[dict[str, str]]) -> None:
+    def _load(self, name: str, content: Content, waiting: dict[str, bytes], failed: list[Lost]) -> None:
+        """Load a value that still waits, after the classes among the values that it needs."""
+        data = waiting.pop(name, None)
+        if data is None:
+            return
+        for needed in content.needs.get(name, ()):
+            self._load(needed, content, waiting, failed)
         try:
             self._shell.user_ns[name] = state_file.load(data)
         except BaseException as error:  # whatever the value's own methods raise while it is loaded
             failed.append({"name": name, "reason": failures.explain(error)})
 
-    def _replay(self, name: str, source: str, failed: list[dict[str, str]]) -> None:
+    def _replay(self, name: str, source: str, failed: list[Lost]) -> None:
         """Run one definition in the namespace, and note it as the session's again."""
         scope = self._shell.user_ns
         try:
@@ -136,7 +143,7 @@ def _cwd() -> str | None:
         return None  # it was removed
 
 
-def _chdir(path: str | None, failed: list[dict[str, str]]) -> None:
+def _chdir(path: str | None, failed: list[Lost]) -> None:
     if path is None:
         return
     try:

@@ -5,12 +5,13 @@ The file is a pickle of plain dicts, lists, strings and bytes:
     cwd          the working directory
     names        name -> pickle of its value, in the namespace's order
     definitions  name -> source, in recorded order (absent in the oldest files, as all that follows)
-    needs        name -> the defined names that its pickle refers to
+    needs        name -> the definitions, classes and type variables that its pickle refers to
     copies       names that a definition needs and whose own class it is: pickled with a class of their own
     count        the execution counter
 
 A pickle refers to recorded functions and classes by name, so that what comes back is an instance of the class that
-the replay defines; everything else of the notebook goes by value, which only dill can.
+the replay defines. A class or type variable that no definition tells (`Point = namedtuple(…)`) is a value, which the
+others refer to by its name. Everything else of the notebook goes by value, which only dill can.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import failures
+from . import classes, failures, rebuild, reducers
 
 VALUE_CAP = 8 << 20
 TOTAL_CAP = 64 << 20
@@ -34,7 +35,7 @@ DEFINITIONS_CAP = 256 << 10
 LARGE = 64 << 10
 LARGEST = 5
 
-_MAIN = "__main__"
+_NOTEBOOK = ("__main__", None)  # `__module__` of what cells define
 _PLAIN = (type(None), bool, float, complex, dict, list, tuple, set, frozenset)
 
 Lost = dict[str, str]
@@ -101,7 +102,7 @@ class _Rules:
 
     @property
     def needs(self) -> set[str]:
-        """The defined names that were referred to."""
+        """The names that were referred to."""
         return self._needs
 
     def persistent_id(self, obj: Any) -> None:
@@ -117,24 +118,56 @@ class _Rules:
         return name  # a text is a name in the object's module
 
     def _by_value(self, obj: Any) -> Any:
+        if issubclass(type(obj), reducers.VARIABLES) and _is_of_notebook(obj):
+            return rebuild.typevar, reducers.variable_parts(obj)
         return NotImplemented
 
 
 class _Pickler(_Rules, pickle.Pickler):
     def _by_value(self, obj: Any) -> Any:
-        if issubclass(type(obj), (type, types.FunctionType)) and getattr(obj, "__module__", None) in (
-            _MAIN,
-            None,
-        ):
+        if _is_class_of_notebook(obj) or (issubclass(type(obj), types.FunctionType) and _is_of_notebook(obj)):
             raise pickle.PicklingError(f"{obj.__qualname__} is of the notebook and recorded by no definition")
-        return NotImplemented
+        return super()._by_value(obj)
+
+
+def _is_of_notebook(obj: Any) -> bool:
+    return getattr(obj, "__module__", None) in _NOTEBOOK
+
+
+def _is_class_of_notebook(obj: Any) -> bool:
+    return issubclass(type(obj), type) and _is_of_notebook(obj)
+
+
+def _is_shared(value: Any) -> bool:
+    """Whether a value is compared with `is`, so that others refer to it by its name: a class or a type variable."""
+    kind = type(value)
+    return issubclass(kind, (type, *reducers.VARIABLES)) and getattr(value, "__module__", None) == "__main__"
 
 
 def _dill_pickler(dill: Any) -> Any:
     class Pickler(_Rules, dill.Pickler):  # type: ignore[misc]  # dill has no types
-        pass
+        def _by_value(self, obj: Any) -> Any:
+            """A class and what it holds may refer to each other in circles, which dill itself does not see."""
+            kind = type(obj)
+            if _is_class_of_notebook(obj) and classes.native_maker(obj) is None:
+                methods, others = classes.body_in_order(obj)
+                state = _Methods(obj, methods), others
+                return rebuild.bare_class, (classes.skeleton(obj),), state, None, None, rebuild.set_class
+            if classes.is_enumeration(kind) and _is_class_of_notebook(kind) and id(kind) not in self._by_name:
+                return reducers.member_parts(obj)
+            return super()._by_value(obj)
 
     return Pickler
+
+
+class _Methods:
+    """Stands in a pickle for a class's methods, which the class is given the moment they are loaded."""
+
+    def __init__(self, cls: type, methods: classes.Body) -> None:
+        self._reduced = rebuild.class_methods, (cls, methods)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._reduced
 
 
 def size_of(obj: Any) -> int:
@@ -162,7 +195,7 @@ def _array_types() -> tuple[type, ...]:
 
 
 def dump(value: Any, cap: int, by_name: Mapping[int, str]) -> tuple[bytes, set[str]]:
-    """The pickle of one value and the definitions that it needs. TooLarge; anything its own methods raise."""
+    """The pickle of one value and the names that it needs. TooLarge; anything its own methods raise."""
     sink = Sink(cap)
 
     def out_of_band(buffer: pickle.PickleBuffer) -> bool:
@@ -207,49 +240,79 @@ def save(
     up while it runs.
     """
     kept, skipped = _within_caps(definitions)
-    by_name = {
-        id(values[name]): name
-        for name in kept
-        if name in values and getattr(values[name], "__module__", None) == _MAIN
+    taken = _Values(kept, {name: values[name] for name in kept if name in values}, used)
+    waiting = {name: value for name, value in values.items() if name not in definitions}  # source wins
+    for name in sorted(waiting, key=lambda name: not _is_shared(waiting[name])):
+        taken.add(name, waiting[name])
+    content = {
+        "cwd": cwd,
+        "names": {name: taken.pickles[name] for name in values if name in taken.pickles},
+        "definitions": kept,
+        "needs": taken.needs,
+        "copies": taken.copies,
+        "count": count,
     }
-    pickles: dict[str, bytes] = {}
-    needs: dict[str, list[str]] = {}
-    copies: list[str] = []
-    left = TOTAL_CAP
-    for name, value in values.items():
-        if name in definitions:
-            continue  # source wins, and one over its cap is told of
+    sizes = sorted(((len(data), name) for name, data in taken.pickles.items()), key=lambda pair: -pair[0])
+    largest = [{"name": name, "bytes": size} for size, name in sizes[:LARGEST] if size >= LARGE]
+    names = [name for name in values if name in taken.pickles or name in kept]
+    return Saved(pickle.dumps(content, protocol=4), names, list(kept), [*skipped, *taken.skipped], largest)
+
+
+class _Values:
+    """The values that were taken so far; definitions, and classes among these, are referred to by later ones."""
+
+    def __init__(self, definitions: Mapping[str, str], defined: Mapping[str, Any], used: Any) -> None:
+        self.pickles: dict[str, bytes] = {}
+        self.needs: dict[str, list[str]] = {}
+        self.copies: list[str] = []
+        self.skipped: list[Lost] = []
+        self._definitions = definitions
+        self._used = used
+        self._left = TOTAL_CAP
+        self._by_name = {
+            id(value): name
+            for name, value in defined.items()
+            if getattr(value, "__module__", None) == "__main__"
+        }
+
+    def add(self, name: str, value: Any) -> None:
+        """Take one value more, or note why it is skipped."""
+        cap = min(VALUE_CAP, self._left)
         try:
-            data, needed = dump(value, min(VALUE_CAP, left), by_name)
-            if _in_circle(name, needed, kept, used):
-                data, needed = dump(value, min(VALUE_CAP, left), {})
-                copies.append(name)
+            data, needed = dump(value, cap, self._by_name)
+            if self._in_circle(name, needed):
+                data, needed = dump(value, cap, {})
+                self.copies.append(name)
         except TooLarge:
-            full = left < VALUE_CAP
+            full = cap < VALUE_CAP
             reason = (
                 f"the state file's {TOTAL_CAP >> 20} MiB are full" if full else _over(VALUE_CAP, "a variable")
             )
-            skipped.append({"name": name, "reason": reason})
-            continue
+            self.skipped.append({"name": name, "reason": reason})
+            return
         except BaseException as error:  # whatever the value's own methods raise while it is saved
-            skipped.append({"name": name, "reason": failures.explain(error)})
-            continue
-        pickles[name] = data
-        left -= len(data)
+            self.skipped.append({"name": name, "reason": failures.explain(error)})
+            return
+        self.pickles[name] = data
+        self._left -= len(data)
         if needed:
-            needs[name] = sorted(needed)
-    content = {
-        "cwd": cwd,
-        "names": pickles,
-        "definitions": kept,
-        "needs": needs,
-        "copies": copies,
-        "count": count,
-    }
-    sizes = sorted(((len(data), name) for name, data in pickles.items()), key=lambda pair: -pair[0])
-    largest = [{"name": name, "bytes": size} for size, name in sizes[:LARGEST] if size >= LARGE]
-    names = [name for name in values if name in pickles or name in kept]
-    return Saved(pickle.dumps(content, protocol=4), names, list(kept), skipped, largest)
+            self.needs[name] = sorted(needed)
+        if _is_shared(value):
+            self._by_name.setdefault(id(value), name)
+
+    def _in_circle(self, name: str, needed: Iterable[str]) -> bool:
+        """Whether what a value needs looks that value up while it comes back."""
+        met: set[str] = set()
+        waiting = [*needed]
+        while waiting:
+            each = waiting.pop()
+            if each == name:
+                return True
+            if each not in met:
+                met.add(each)
+                source = self._definitions.get(each)
+                waiting.extend(self.needs.get(each, ()) if source is None else self._used(source))
+        return False
 
 
 def _within_caps(definitions: Mapping[str, str]) -> tuple[dict[str, str], list[Lost]]:
@@ -274,22 +337,6 @@ def _over(cap: int, what: str) -> str:
     return f"it is larger than the {size} that {what} may have"
 
 
-def _in_circle(name: str, needed: Iterable[str], definitions: Mapping[str, str], used: Any) -> bool:
-    """Whether a definition that a value needs looks that value up while it runs."""
-    met: set[str] = set()
-    waiting = [each for each in needed if each in definitions]
-    while waiting:
-        each = waiting.pop()
-        if each in met:
-            continue
-        met.add(each)
-        looked_up = used(definitions[each])
-        if name in looked_up:
-            return True
-        waiting.extend(other for other in looked_up if other in definitions)
-    return False
-
-
 # Loading.
 
 
@@ -303,6 +350,18 @@ class Content:
     needs: dict[str, list[str]] = field(default_factory=dict)
     copies: list[str] = field(default_factory=list)
     count: int = 1
+
+    def needs_definition(self, name: str) -> bool:
+        """Whether a value refers to a definition, or to a class that does."""
+        met: set[str] = set()
+        waiting = [name]
+        while waiting:
+            needed = set(self.needs.get(waiting.pop(), ())) - met
+            if not needed.isdisjoint(self.definitions):
+                return True
+            met |= needed
+            waiting.extend(needed)
+        return False
 
 
 class _PlainUnpickler(pickle.Unpickler):

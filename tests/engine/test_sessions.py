@@ -302,6 +302,80 @@ def test_values_and_definitions_that_need_each_other(kernel: Kernel, session: st
     assert "ring" in reply["state"]["restored"]
 
 
+CIRCLES = (
+    "class Old:\n    v = 1\nold = Old()\nOld.peer = old",
+    "class Old:\n    v = 2\n    peer = old",
+    "class Base:\n    v = 1\n    def me(self): return __class__\nbase = Base()",
+    "class Sub(Base):\n    peer = base\n    def me(self): return super().me()\nbase.sub = Sub()\nSub.twin = Sub()",
+)
+CIRCLES_CHECK = (
+    "print(old.v, type(old).peer is old, Old.peer is old, Old.v, isinstance(old, Old))\n"
+    "print(base.v, Sub.peer is base, type(base.sub.twin) is type(base.sub), type(base.sub).peer is base)\n"
+    "print(type(base) in type(base.sub).__mro__, base.sub.me() is type(base), Sub().me() is Base)"
+)
+
+
+def test_circles_through_class_bodies_come_back(kernel: Kernel, session: str) -> None:
+    """What a class body holds is an instance of that class, or of the older one of its name."""
+    for cell in CIRCLES:
+        run(kernel, session, cell)
+    shown = run(kernel, session, CIRCLES_CHECK)
+    assert released(kernel, session)["skipped"] == []
+    reply = execute(kernel, session, CIRCLES_CHECK)
+    assert text_of(reply) == shown
+    assert [item["name"] for item in reply["state"]["failed"]] == ["base"]
+
+
+CLASSES = (
+    "import abc, enum, typing\nfrom collections import namedtuple\nfrom dataclasses import dataclass, field",
+    "Point = namedtuple('Point', 'x y', defaults=[5])\nColour = enum.Enum('Colour', 'RED BLUE')\n"
+    "T = typing.TypeVar('T')\nUid = typing.NewType('Uid', int)",
+    """
+class Stack(typing.Generic[T]):
+    def top(self) -> T: ...
+if True:
+    @dataclass(order=True)
+    class Item:
+        n: int = 0
+        tags: list = field(default_factory=list)
+    class Mode(enum.IntFlag):
+        READ = 1
+        WRITE = 2
+    class Shape(abc.ABC):
+        @abc.abstractmethod
+        def area(self): ...
+    class Square(Shape):
+        __slots__ = ("side", "next")
+        def area(self): return self.side ** 2
+class Named(Point):
+    tag = "named"
+""",
+    "p = Point(1)\nq = Named(2, 3)\nred = Colour.RED\nitems = [Item(1, ['a']), Item(2)]\nmode = Mode(3)\n"
+    "square = Square()\nsquare.side, square.next = 3, square\nKind = Square\nPoint.origin = Point(0, 0)\nuids = [Uid]",
+)
+CLASSES_CHECK = """
+print(type(p) is Point, p, isinstance(q, Named), isinstance(q, Point), q, type(Point.origin) is Point)
+print(red is Colour.RED, list(Colour), mode is Mode.READ | Mode.WRITE, Mode(2) is Mode.WRITE, mode)
+print(max(items) == Item(2), items, items[0].tags, Item())
+print(type(square) is Square is Kind, square.area(), square.next is square, isinstance(square, Shape))
+try:
+    Shape()
+except TypeError:
+    print("abstract")
+print(Stack.__parameters__[0] is T, Stack[int], Uid(3), uids[0] is Uid)
+"""
+
+
+def test_classes_that_no_source_tells_are_one_for_all_their_instances(kernel: Kernel, session: str) -> None:
+    for cell in CLASSES:
+        run(kernel, session, cell)
+    shown = run(kernel, session, CLASSES_CHECK)
+    state = released(kernel, session)
+    assert (state["skipped"], state["defs"][-1]) == ([], "Named")
+    reply = execute(kernel, session, CLASSES_CHECK)
+    assert (reply["state"]["failed"], text_of(reply)) == ([], shown)
+
+
 def test_functions_that_no_source_tells_come_back_by_value(kernel: Kernel, session: str) -> None:
     code = "if True:\n    def hidden(): return base + 1\ndouble = lambda n: n * base\nbase = 10"
     run(kernel, session, code)
