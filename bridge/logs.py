@@ -8,6 +8,7 @@ import sys
 import threading
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import TextIO
 
 FILE = "server.log"
 LARGEST = 5_000_000
@@ -20,14 +21,24 @@ class SharedLog(RotatingFileHandler):
     """A rotated log file that several servers of one home may write to: each follows another's rotation."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self.stream is not None and not self._current(self.stream.fileno()):
-            self.stream.close()
-            self.stream = self._open()
+        try:
+            if self.stream is not None and not self._is_current(self.stream):
+                stale, self.stream = self.stream, self._open()
+                stale.close()
+        except OSError:
+            return self.handleError(record)
         super().emit(record)
 
-    def _current(self, descriptor: int) -> bool:
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Drop a line that the disk does not take: standard error may be a pipe that nobody reads."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
+
+    def _is_current(self, stream: TextIO) -> bool:
+        if stream.closed:  # by a rotation that met a full disk
+            return False
         try:
-            return os.path.samestat(os.fstat(descriptor), os.stat(self.baseFilename))
+            return os.path.samestat(os.fstat(stream.fileno()), os.stat(self.baseFilename))
         except FileNotFoundError:
             # An ephemeral home goes before the last lines are written; they have no file to go to then.
             return not os.path.isdir(os.path.dirname(self.baseFilename))

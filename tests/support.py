@@ -17,7 +17,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -135,7 +135,8 @@ class Server:
     """A server process with its output, from its start to its proven end.
 
     Flags are the command line's, with `_` for `-`; True gives a bare flag, None leaves one out. Without a
-    `home` the server is ephemeral. `form` "bottle" starts it as `python -m bottle … main:app`.
+    `home` the server is ephemeral. `form` "bottle" starts it as `python -m bottle … main:app`; `through` is a
+    command that becomes the one after it.
     """
 
     def __init__(
@@ -145,6 +146,7 @@ class Server:
         token: str | None = TOKEN,
         env: Mapping[str, str] | None = None,
         bind: str = "127.0.0.1:0",
+        through: Sequence[str] = (),
         **flags: Any,
     ) -> None:
         self.token = token
@@ -152,7 +154,7 @@ class Server:
         self.temp = Path(tempfile.mkdtemp(prefix="br-"))
         flags.setdefault("ephemeral", True if flags.get("home") is None else None)
         self.home: Path | None = flags.get("home")
-        self.args = command(form, bind, {"token": token, **flags})
+        self.args = [*through, *command(form, bind, {"token": token, **flags})]
         self.started = time.monotonic()
         self.process = subprocess.Popen(
             self.args,

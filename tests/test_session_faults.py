@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import http.client
 import random
-import resource
 import signal
+import subprocess
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,26 +66,69 @@ def test_a_server_killed_many_times_while_it_releases_loses_no_file(
     kill_during_releases(make_server, tmp_path / "home", 40)
 
 
-def test_a_full_disk_leaves_the_old_file_and_the_kernel(
-    make_server: Callable[..., Server], tmp_path: Path
+@pytest.fixture
+def small_disk(tmp_path: Path) -> list[str]:
+    """A command that runs the one after it where `tmp_path/small` is a disk of its own, of 12 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = f'mount -t tmpfs -o size=12m none {folder} && exec "$@"'
+    through = ["unshare", "-rm", "sh", "-c", mount, "sh"]
+    try:
+        tried = subprocess.run([*through, "true"], capture_output=True, text=True, timeout=30, check=False)
+    except OSError as error:
+        pytest.skip(f"no file system of one's own: {error}")
+    if tried.returncode:
+        pytest.skip(f"no file system of one's own: {tried.stderr.strip()}")
+    return through
+
+
+@contextlib.contextmanager
+def filled(folder: Path) -> Iterator[None]:
+    """Not a byte is free on the folder's disk during the block."""
+    path = folder / "fill"
+    with open(path, "wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+    try:
+        yield
+    finally:
+        path.unlink()
+
+
+def test_a_full_disk_loses_nothing_that_was_kept(
+    make_server: Callable[..., Server], tmp_path: Path, small_disk: list[str]
 ) -> None:
-    """The limit on the size of files stands for a disk that is full: the write fails midway."""
-    server = make_server(home=tmp_path / "home", pool_size=1)
-    client = server.client
+    """Neither state files nor states; what a cell shows comes back though nothing can be stored; and it goes on."""
+    server = make_server(home=tmp_path / "small" / "home", pool_size=1, through=small_disk)
+    client, disk = server.client, Path(f"/proc/{server.pid}/root{tmp_path}/small")
+    sessions = disk / "home" / "sessions"
+    client.run("import os\nkept = os.urandom(2_000_000)\nn = 1", new="old")
+    too_large = client.run("large = os.urandom(20_000_000)\nn = 2", "old", "new")["state"]
+    assert (too_large["saved"], too_large["live"]) == (["n"], ["large"])
+    assert "No space left" in too_large["skipped"][0]["reason"]
+    assert client.delete("/states/new")[0] == 200
     client.post("/sessions", {"session_id": "s"})
     execute(client, "n = 1")
     assert client.post("/sessions/s/snapshot")[1]["state"]["error"] is None
-    execute(client, "data = b'x' * 5_000_000\n1 / 0")
-    no_limit = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (2_000_000, no_limit[1]))
-    state = client.post("/sessions/s/release")[1]["state"]
-    assert "cannot be written" in state["error"]
-    assert client.get("/sessions/s")[1]["live"]  # what it holds would be lost
-    folder = tmp_path / "home" / "sessions"
-    assert [path.name for path in folder.iterdir()] == ["s.state"]
-    resource.prlimit(server.pid, resource.RLIMIT_FSIZE, no_limit)
+    before = (sessions / "s.state").read_bytes()
+    with filled(disk):
+        reply = execute(client, "data = b'x' * 300_000\nprint(n)")
+        assert text_of(reply) == "1\n"
+        assert "no room left on the disk" in reply["state"]["error"]
+        state = client.post("/sessions/s/release")[1]["state"]
+        assert "s.state cannot be written: No space left" in state["error"]
+        assert client.get("/sessions/s")[1]["live"]  # what it holds would be lost
+        assert [path.name for path in sessions.iterdir()] == ["s.state"]
+        assert (sessions / "s.state").read_bytes() == before
+        status, refused = client.post("/execute", {"code": "n = 3", "state_name": "old", "exec_id": "full"})
+        assert (status, refused["error"]["code"]) == (500, "StoreError")
+        assert "no room left on the disk" in refused["error"]["message"]
+        assert client.get("/states")[1] == {"states": ["initial", "old"]}
+        assert client.get("/states/old/variables/n")[1]["data"]["text/plain"] == "1"
     assert client.post("/sessions/s/release")[1]["state"]["saved"] == ["n", "data"]
-    assert text_of(execute(client, "print(n, len(data))")) == "1 5000000\n"
+    assert text_of(execute(client, "print(n, len(data))")) == "1 300000\n"
+    assert text_of(client.run("print(n, len(kept))", "old", "next")) == "1 2000000\n"
+    assert server.stderr == ""
 
 
 def test_two_servers_on_one_home(make_server: Callable[..., Server], tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from bridge.engine.executor import Executor
 from bridge.engine.feed import Feed
 from bridge.engine.running import Running
 from bridge.engine.session import Session, outliving, state_reply
-from bridge.errors import BadRequest, BridgeError, Interrupted, StateNotFound
+from bridge.errors import BadRequest, BridgeError, Interrupted, StateNotFound, StoreError
 from bridge.outputs import Limits
 from bridge.pool import Pool, Ticket
 from bridge.store import session_expiry
@@ -116,8 +116,8 @@ class Sessions:
     ) -> Reply:
         """Run a cell in the session, brought back first when it was released: the execution reply.
 
-        Cells of one session run one after the other, in the order they came. `state` is the restore's reply, or that
-        of a save that failed since the last cell. The state file is written in the background after a success.
+        Cells of one session run one after the other, in the order they came. `state` is the restore's reply, or tells
+        that the store failed since the last cell. The state file is written in the background after a success.
         """
         session = self._session(session_id)
 
@@ -129,7 +129,7 @@ class Sessions:
                 try:
                     state, notice = self._open(session, running.ticket)
                     reply = session.run(running, stdin, timeout)
-                    self.files.note_reply(session_id)
+                    state = self._note_reply(session_id, state)
                 finally:
                     session.ended_at = time.monotonic()
                     session.turns.give_back()
@@ -247,6 +247,16 @@ class Sessions:
             "idle_seconds": idle,
             "state_bytes": self.files.state_bytes(record.id),
         }
+
+    def _note_reply(self, session_id: str, state: Reply | None) -> Reply | None:
+        """Note the time of a reply in the store: the reply's `state`, which tells when that failed."""
+        try:
+            self.files.note_reply(session_id)
+        except StoreError as failure:  # what the cell did stands, and its reply is due all the same
+            log.error("the reply of session %s was not noted: %s", session_id, failure)
+            state = state or state_reply()
+            state["error"] = state["error"] or str(failure)
+        return state
 
     def _open(self, session: Session, ticket: Ticket) -> tuple[Reply | None, str | None]:
         """Give a session whose turn we have a kernel: the restore's reply and a notice, where there is any."""

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from bridge.logs import FILE, SharedLog
 from tests.support import ROOT
 
@@ -41,6 +43,21 @@ def test_a_removed_folder_is_not_made_again(tmp_path: Path) -> None:
     log.emit(record("third"))
     assert not folder.exists()
     log.close()
+
+
+def test_a_line_that_a_full_disk_does_not_take_is_dropped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / FILE
+    path.symlink_to("/dev/full")
+    log = SharedLog(path, maxBytes=100, backupCount=3, encoding="utf-8", delay=True)
+    for _ in range(9):
+        log.emit(record("lost"))  # rotation included
+    path.unlink()
+    for _ in range(2):
+        log.emit(record("kept"))
+    log.close()
+    assert (path.read_text(), capsys.readouterr().err) == ("kept\n", "")
 
 
 def test_warnings_and_failed_threads_go_to_the_file_and_nowhere_else(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -168,6 +169,19 @@ def test_an_unreadable_file_is_named(store: SessionStore) -> None:
     store.state_path("s").mkdir()
     with pytest.raises(StoreError, match=r"s\.state cannot be read"):
         store.read_state("s")
+
+
+def test_a_write_that_fails_midway_leaves_the_old_file(store: SessionStore) -> None:
+    store.write_state("s", b"old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(StoreError, match=r"s\.state cannot be written"):
+            store.write_state("s", bytes(2000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert store.read_state("s") == b"old"
+    assert [path.name for path in store.files.iterdir()] == ["s.state"]
 
 
 def test_pastes_are_numbered_and_labelled(store: SessionStore) -> None:
