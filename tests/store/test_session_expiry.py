@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import sqlite3
 import subprocess
 import sys
 import time
@@ -76,7 +77,7 @@ def sweep_in_process(home: Home, retention: float = 60) -> str:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert done.stderr == ""
@@ -121,6 +122,57 @@ def test_a_reply_that_comes_during_the_sweep_saves_the_file(store: SessionStore)
     store.note_reply("s")
     assert session_expiry.remove(store, found, time.time(), 60) == (0, 0)
     assert store.read_state("s") == b"x"
+
+
+@pytest.fixture
+def overdue(store: SessionStore) -> Path:
+    """The state file of a session that is due."""
+    store.create("s", None)
+    store.write_state("s", b"12345")
+    store._note("s", 1.0)
+    return store.state_path("s")
+
+
+def test_a_session_of_which_nothing_can_be_told_is_protected(
+    home: Home, store: SessionStore, overdue: Path
+) -> None:
+    lock = home.locks_path / "sessions" / "s.lock"
+    lock.mkdir()  # it cannot be opened, whoever asks
+    store.create("other", None)
+    store.write_state("other", b"123")
+    store._note("other", 1.0)
+    assert sweep_in_process(home) == "python state expiry: reclaimed 1 files (3 bytes)\n"
+    assert overdue.exists()
+    lock.rmdir()
+    assert sweep_in_process(home) == "python state expiry: reclaimed 1 files (5 bytes)\n"
+
+
+def test_a_store_that_fails_during_the_sweep_protects_what_is_left(
+    store: SessionStore, overdue: Path
+) -> None:
+    found = session_expiry.list_files(store)
+    with store._database.write() as transaction:
+        transaction.execute("ALTER TABLE sessions RENAME TO elsewhere", ())
+    with pytest.raises(StoreError):
+        session_expiry.remove(store, found, time.time(), 60)
+    assert overdue.exists()
+
+
+@pytest.mark.soak
+def test_a_store_that_does_not_answer_in_time_protects_everything(
+    home: Home, store: SessionStore, overdue: Path
+) -> None:
+    """The sweep waits for the database as long as anybody would, half a minute."""
+    store.close()
+    holder = sqlite3.connect(home.database_path, isolation_level=None)
+    try:
+        holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+        holder.execute("UPDATE sessions SET replied = 2.0")
+        assert sweep_in_process(home) == ""
+    finally:
+        holder.close()
+    assert overdue.exists()
+    assert sweep_in_process(home) == "python state expiry: reclaimed 1 files (5 bytes)\n"
 
 
 def test_a_home_that_fails_ends_the_sweep_quietly(tmp_path: Path) -> None:
