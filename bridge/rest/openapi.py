@@ -57,7 +57,11 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         accessed_symbols=_TEXTS,
         modified_symbols=_TEXTS,
         deleted_symbols=_TEXTS,
-        changed_symbols=_TEXTS,
+        changed_symbols={
+            **_TEXTS,
+            "description": "names whose content differs from the input state; empty where no state is stored, "
+            "as by cells of sessions and cells that fail",
+        },
         execution_count=_or_null({"type": "integer"}),
         duration=_or_null({"type": "number", "description": "seconds"}),
         notice=_or_null(_TEXT),
