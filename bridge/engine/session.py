@@ -173,9 +173,13 @@ class Session:
         return reply
 
     def save(self) -> Reply:
-        """Write the state file: the state reply. A failure leaves the old file, and is told in `error`."""
+        """Write the state file: the state reply. A failure leaves the old file, and is told in `error`.
+
+        Nothing is to be saved of a released session. Conflict when another server has it.
+        """
         if self._kernel is None:
-            return state_reply()
+            with self._locked():
+                return state_reply()
         try:
             answer, buffers = helper.exchange(self._kernel, {"op": "session_save"})
         except KernelError as failure:

@@ -20,7 +20,7 @@ from bridge.store.locks import FileLock
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 SUFFIX = ".state"
 DAMAGED = ".damaged"
-LOCK_SECONDS = 0.5  # an expiry sweep may have a look
+LOCK_SECONDS = 0.2  # an expiry sweep may have a look
 _COLUMNS = "id, cwd, created, replied"
 
 

@@ -86,19 +86,21 @@ def test_caps_of_definitions() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: list(range(20 * MIB // 3)),
-        lambda: [[n] for n in range(3 * MIB // 2)],
-        lambda: {n: str(n) for n in range(MIB)},
-        lambda: [b"x" * 1000] * 10 + [bytes([n % 256]) * 1000 for n in range(10_000)],
-        lambda: 1 << (VALUE_CAP * 8 + 64),
-        lambda: array.array("d", bytes(VALUE_CAP + 8)),
-        lambda: bytearray(VALUE_CAP + 1),
+        lambda: list(range(MIB // 2)),
+        lambda: [[n] for n in range(MIB // 4)],
+        lambda: {n: str(n) for n in range(MIB // 8)},
+        lambda: [b"x" * 1000] * 10 + [bytes([n % 256]) * 1000 for n in range(2000)],
+        lambda: 1 << (MIB * 8 + 64),
+        lambda: array.array("d", bytes(MIB + 8)),
+        lambda: bytearray(MIB + 1),
     ],
     ids=["numbers", "lists", "dict", "pieces", "int", "array", "bytearray"],
 )
 def test_what_grows_beyond_the_cap_is_stopped(make: Callable[[], Any]) -> None:
+    value = make()
     with pytest.raises(TooLarge):
-        dump(make(), VALUE_CAP, {})
+        dump(value, MIB, {})
+    assert load(dump(value, 4 * MIB, {})[0]) == value
 
 
 GIANTS = {
