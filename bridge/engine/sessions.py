@@ -83,7 +83,7 @@ class Sessions:
             raise BadRequest(f"the field `cwd`: there is no folder {cwd!r}")
         base = None if from_state is None else self._find_state(from_state)
         session_id = session_id or uuid.uuid4().hex
-        self.files.create(session_id, cwd)
+        self.files.create(session_id, None if cwd is None else os.path.abspath(cwd))
         reply = state_reply()
         if base is not None:
             session = self._session(session_id)

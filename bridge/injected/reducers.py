@@ -127,8 +127,6 @@ def _choose(kind: type) -> Reducer | None:
             return functools.partial(_refuse, reason)
     if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
         return _reduce_array
-    if kind.__module__ == "ipykernel.iostream" and kind.__name__ == "OutStream":
-        return _reduce_stream
     if classes.is_enumeration(kind):
         return None if by_reference(kind) else _reduce_member
     for reducer_for in FINDERS:
@@ -422,7 +420,7 @@ def variable_parts(obj: Any) -> tuple[Any, ...]:
     return type(obj).__name__, arguments, keywords, obj.__module__
 
 
-def _reduce_stream(saving: Saving, obj: Any) -> Reduced:
+def _reduce_stream(obj: Any) -> Reduced:
     for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
         if rebuild.original("sys", name) is obj:
             return rebuild.original, ("sys", name)
@@ -432,10 +430,15 @@ def _reduce_stream(saving: Saving, obj: Any) -> Reduced:
 
 
 def _reduce_file(saving: Saving, obj: Any) -> Reduced:
+    return reduce_file(obj)
+
+
+def reduce_file(obj: Any) -> Reduced:
+    """One of the process's streams by its name; others are files of the moment. Unsaveable."""
     if isinstance(obj, (io.StringIO, io.BytesIO)):
         return NotImplemented
     if type(obj).__module__ == "ipykernel.iostream":
-        return _reduce_stream(saving, obj)
+        return _reduce_stream(obj)
     for name in ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__"):
         if getattr(sys, name, None) is obj:
             return rebuild.attribute, ("sys", name)

@@ -118,8 +118,13 @@ class _Rules:
         return name  # a text is a name in the object's module
 
     def _by_value(self, obj: Any) -> Any:
-        if issubclass(type(obj), reducers.VARIABLES) and _is_of_notebook(obj):
+        kind = type(obj)
+        if issubclass(kind, reducers.VARIABLES) and _is_of_notebook(obj):
             return rebuild.typevar, reducers.variable_parts(obj)
+        if issubclass(kind, io.IOBase):
+            return reducers.reduce_file(
+                obj
+            )  # dill would open it anew, and empty one that was open for writing
         return NotImplemented
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import array
+import io
 import json
 import os
 import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -168,6 +170,18 @@ def test_four_gigabytes_are_refused_for_nothing(refusals: dict[str, Any], giant:
     assert names == []
     assert "larger than the 8 MiB" in skipped[0]["reason"]
     assert grown < 64
+
+
+def test_open_files_are_skipped_and_keep_their_content(tmp_path: Path) -> None:
+    """Opened anew in its mode, one that is written to would be empty."""
+    with open(tmp_path / "results", "w") as file:
+        print("kept", file=file, flush=True)
+        found = saved({"file": file, "inside": [file], "text": io.StringIO("text"), "out": sys.__stdout__})
+        assert found.names == ["text", "out"]
+        assert {item["reason"] for item in found.skipped} == {"it is an open file"}
+        names = read(found.data).names
+        assert (load(names["text"]).getvalue(), load(names["out"])) == ("text", sys.__stdout__)
+    assert (tmp_path / "results").read_text() == "kept\n"
 
 
 def test_the_oldest_files_load() -> None:
