@@ -118,13 +118,17 @@ class _Rules:
         return name  # a text is a name in the object's module
 
     def _by_value(self, obj: Any) -> Any:
+        """What loading must not touch: dill would empty files open for writing, and take modules back in time."""
         kind = type(obj)
+        if issubclass(kind, io.IOBase):
+            return reducers.reduce_file(obj)
+        if issubclass(kind, types.ModuleType):
+            if obj.__name__ == "__main__" or not reducers.is_handmade(obj):
+                return rebuild.module, (obj.__name__,)
+            content = {name: value for name, value in vars(obj).items() if name != "__builtins__"}
+            return rebuild.dynamic_module, (obj.__name__,), content, None, None, rebuild.set_dict
         if issubclass(kind, reducers.VARIABLES) and _is_of_notebook(obj):
             return rebuild.typevar, reducers.variable_parts(obj)
-        if issubclass(kind, io.IOBase):
-            return reducers.reduce_file(
-                obj
-            )  # dill would open it anew, and empty one that was open for writing
         return NotImplemented
 
 

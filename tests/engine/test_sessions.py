@@ -218,7 +218,9 @@ def test_sessions_do_not_starve_cells_without_one(kernel: Kernel, session: str) 
     [
         ("oldest.state", make_sessions.OLDEST_CHECK, make_sessions.OLDEST_SHOWN),
         ("version-1.state", make_sessions.CHECK, make_sessions.SHOWN),
+        ("classes.state", make_sessions.CLASS_CHECK, make_sessions.CLASS_SHOWN),
     ],
+    ids=["oldest", "version 1", "classes"],
 )
 def test_files_of_earlier_versions_load(
     kernel: Kernel, session: str, file: str, check: str, shown: str

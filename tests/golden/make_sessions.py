@@ -2,6 +2,7 @@
 
     sessions/oldest.state     made by hand, in the oldest format: `cwd` and `names` alone
     sessions/version-1.state  values, definitions, and values that need these
+    sessions/classes.state    classes, modules and type variables as values, and values that need these
 
 `python -m tests.golden.make_sessions` writes those that are missing; a file is never replaced. Their pickles hold no
 code, so that any Python loads them.
@@ -28,6 +29,16 @@ CHECK = (
     "      words, round(await later(), 2), twice.__globals__ is globals())"
 )
 SHOWN = "24 True True 15 2026 ['a', 'ä', b'\\x00'] 3.14 True\n"
+CLASS_CELLS = (
+    "import types, typing\nT = typing.TypeVar('T')\nclass Stack(typing.Generic[T]): pass",
+    "if True:\n    class Kind: label = 'kind'\nKind.first = Kind()\nkinds = [Kind(), Kind.first]\n"
+    "own = types.ModuleType('own')\nown.kind = Kind",
+)
+CLASS_CHECK = (
+    "print(type(kinds[0]) is Kind, Kind.label, type(Kind.first) is Kind)\n"
+    "print(Stack.__parameters__[0] is T, own.kind is Kind)"
+)
+CLASS_SHOWN = "True kind True\nTrue True\n"
 OLDEST = {"numbers": [1, 2.5, None], "text": "old", "nested": {"k": (1, {2})}}
 OLDEST_CHECK = "import os\nprint(numbers, text, nested, os.getcwd())"
 OLDEST_SHOWN = "[1, 2.5, None] old {'k': (1, {2})} /\n"
@@ -36,22 +47,28 @@ OLDEST_SHOWN = "[1, 2.5, None] old {'k': (1, {2})} /\n"
 def main() -> None:
     """Write what is missing."""
     FOLDER.mkdir(exist_ok=True)
-    oldest, current = FOLDER / "oldest.state", FOLDER / "version-1.state"
+    oldest = FOLDER / "oldest.state"
     if not oldest.exists():
         names = {name: pickle.dumps(value, protocol=2) for name, value in OLDEST.items()}
         oldest.write_bytes(pickle.dumps({"cwd": "/", "names": names}, protocol=2))
-    if not current.exists():
-        kernel = Kernel(Settings(ephemeral=True, pool_size=1))
-        try:
-            kernel.sessions.create("golden", cwd="/")
-            for number, cell in enumerate(CELLS):
-                reply = kernel.sessions.execute("golden", cell, f"cell {number}")
-                if reply["error"] is not None:
-                    raise RuntimeError(f"cell {number}: {reply['error']}")
-            kernel.sessions.release("golden")
-            shutil.copyfile(kernel.sessions.files.state_path("golden"), current)
-        finally:
-            kernel.close()
+    for file, cells in (("version-1.state", CELLS), ("classes.state", CLASS_CELLS)):
+        if not (FOLDER / file).exists():
+            make(FOLDER / file, cells)
+
+
+def make(path: Path, cells: tuple[str, ...]) -> None:
+    """Write the state file of a session that ran these cells."""
+    kernel = Kernel(Settings(ephemeral=True, pool_size=1))
+    try:
+        kernel.sessions.create("golden", cwd="/")
+        for number, cell in enumerate(cells):
+            reply = kernel.sessions.execute("golden", cell, f"cell {number}")
+            if reply["error"] is not None:
+                raise RuntimeError(f"cell {number}: {reply['error']}")
+        kernel.sessions.release("golden")
+        shutil.copyfile(kernel.sessions.files.state_path("golden"), path)
+    finally:
+        kernel.close()
 
 
 if __name__ == "__main__":

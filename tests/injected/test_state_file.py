@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import array
+import importlib
 import io
 import json
 import os
 import pickle
 import subprocess
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -182,6 +184,21 @@ def test_open_files_are_skipped_and_keep_their_content(tmp_path: Path) -> None:
         names = read(found.data).names
         assert (load(names["text"]).getvalue(), load(names["out"])) == ("text", sys.__stdout__)
     assert (tmp_path / "results").read_text() == "kept\n"
+
+
+def test_modules_are_imported_and_keep_their_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "module_of_a_user.py").write_text("version = 1\n")
+    module = importlib.import_module("module_of_a_user")
+    monkeypatch.setitem(sys.modules, module.__name__, module)  # and gone with the test
+    data = read(saved({"inside": [module, lambda: 1]}).data).names["inside"]
+    module.version = 2  # edited and reloaded since
+    assert load(data)[0] is module
+    assert module.version == 2
+    own = types.ModuleType("own")
+    own.n, own.me = 3, own
+    found = load(read(saved({"own": own}).data).names["own"])
+    assert (found.__name__, found.n, found.me) == ("own", 3, found)
 
 
 def test_the_oldest_files_load() -> None:
