@@ -11,6 +11,7 @@ under the private name `_bridge_kernel` (see `bridge.engine.helper`). Roles, in 
 - `keys`         values that open the whole namespace to whoever holds them
 - `known`        which code of the notebook's functions lives
 - `saver`        groups names that share objects into units and serialises them
+- `ledger`       what the kernel holds: its units, nodes and pieces
 - `reducers`     how the pickler takes what is special: functions, classes, modules, arrays, live things
 - `oddities`     reducers for what pickle takes wrongly: views, iterators, exceptions, classes of some libraries
 - `containers`   reducers for the notebook's own kinds of list, dict, set and deque
@@ -24,6 +25,7 @@ under the private name `_bridge_kernel` (see `bridge.engine.helper`). Roles, in 
 - `trial`        whether a library's object comes back from its pickle at all
 - `classes`      classes made in the notebook, taken apart and put together again
 - `arrays`       NumPy arrays: large ones out of band, views as views
+- `atoms`        NumPy arrays of texts and the like, in pieces that are pickled once
 - `blobs`        chunks of bytes in the home's folder, addressed by content
 - `loader`       puts units back into a namespace
 - `environment`  what a cell may change beside its variables

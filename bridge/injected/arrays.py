@@ -9,9 +9,12 @@ import ctypes
 import mmap
 import os
 import sys
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import blobs
+
+if TYPE_CHECKING:
+    from .reducers import Saving
 
 OUT_OF_BAND = 64 * 1024  # bytes; a smaller array is pickled with its neighbours
 _MAP_FROM = 1024 * 1024  # bytes; a smaller array is read, which costs less than its page faults
@@ -26,8 +29,8 @@ class Stored(NamedTuple):
     size: int
 
 
-def reduce(array: Any, out_of_band: list[Any] | None) -> tuple[Any, ...]:
-    """The pickle of an exact `numpy.ndarray`; a large one is appended to `out_of_band`, if that is given."""
+def reduce(array: Any, saving: Saving) -> tuple[Any, ...]:
+    """The pickle of an exact `numpy.ndarray`; a large one is appended to `saving.arrays`, if there is such a list."""
     from . import rebuild
 
     base = _owner(array)
@@ -42,15 +45,19 @@ def reduce(array: Any, out_of_band: list[Any] | None) -> tuple[Any, ...]:
         # NumPy itself would bring it back in the machine's byte order.
         return rebuild.swapped, (array.astype(array.dtype.newbyteorder("=")), array.dtype)
     contiguous = array.flags.c_contiguous or array.flags.f_contiguous
-    if out_of_band is None or array.dtype.hasobject or array.nbytes < OUT_OF_BAND or not contiguous:
-        if array.flags.writeable:
-            return array.__reduce__()  # type: ignore[no-any-return]  # not __reduce_ex__: the array must own its memory
-        writeable_copy = array.copy(order="K")
-        return rebuild.small_array, (writeable_copy,)
-    out_of_band.append(array)
-    order = "C" if array.flags.c_contiguous else "F"
-    arguments = (len(out_of_band) - 1, array.dtype, array.shape, order, array.flags.writeable)
-    return rebuild.array, arguments
+    order, writeable = "C" if array.flags.c_contiguous else "F", array.flags.writeable
+    out_of_band = saving.arrays
+    if out_of_band is not None and array.nbytes >= OUT_OF_BAND and contiguous:
+        if not array.dtype.hasobject:
+            out_of_band.append(array)
+            return rebuild.array, (len(out_of_band) - 1, array.dtype, array.shape, order, writeable)
+        index = saving.keep_atoms(array) if array.dtype.char == "O" else None
+        if index is not None:
+            return rebuild.atoms, (index, array.shape, order, writeable)
+    if writeable:
+        return array.__reduce__()  # type: ignore[no-any-return]  # not __reduce_ex__: the array must own its memory
+    writeable_copy = array.copy(order="K")
+    return rebuild.small_array, (writeable_copy,)
 
 
 def reduce_subclass(array: Any) -> tuple[Any, ...]:

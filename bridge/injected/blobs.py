@@ -55,12 +55,9 @@ class Folder:
     def put(self, data: _Bytes) -> str:
         """Store these bytes (only when they are not there yet) and give their address."""
         address = address_of(data)
-        path = self.path(address)
-        try:
-            os.utime(path)  # tells a collector that somebody has just begun to rely on it
+        if self.relies_on(address):
             return address
-        except FileNotFoundError:
-            pass
+        path = self.path(address)
         temporary = f"{path}.{os.getpid()}.{threading.get_ident()}.tmp"
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         try:
@@ -77,6 +74,14 @@ class Folder:
             raise
         self.written += len(data)
         return address
+
+    def relies_on(self, address: str) -> bool:
+        """Tell a collector that somebody has just begun to rely on that blob; whether it is there."""
+        try:
+            os.utime(self.path(address))
+        except FileNotFoundError:
+            return False
+        return True
 
     def take_written(self) -> int:
         """The bytes written since the last call."""
@@ -100,6 +105,11 @@ class Folder:
         for address, (start, stop) in zip(addresses, _borders(size, lead), strict=True):
             self.read_into(address, view[start:stop], skip=lead if start == 0 else 0)
         return data
+
+    def read(self, address: str) -> bytes:
+        """A whole blob."""
+        with open(self.path(address), "rb", buffering=0) as file:
+            return file.read()
 
     def read_into(self, address: str, target: memoryview, skip: int = 0) -> None:
         """Fill `target` from a blob, from byte `skip` of it on; EOFError when it is too short."""

@@ -157,6 +157,9 @@ class _Detached:
     def arrays(self) -> list[Any] | None:
         return None
 
+    def keep_atoms(self, array: Any) -> int | None:
+        return None
+
     def node_of(self, obj: Any) -> str | None:
         return None
 

@@ -21,6 +21,11 @@ def explain(error: BaseException) -> str:
     return f"{name}: {text.splitlines()[0][:300]}" if text else name
 
 
+def unwritten(error: OSError) -> str:
+    """One line about a value for which there was no room in the home."""
+    return f"it could not be written: {error.strerror or error}"
+
+
 def locate(name: str, value: Any, failure_of: Callable[[Any], str | None]) -> tuple[str, str | None]:
     """The path to the innermost part of a value that cannot be saved, and why: `("job.lock", "cannot ...")`."""
     path, reason = name, failure_of(value)

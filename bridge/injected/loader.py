@@ -12,8 +12,8 @@ import types
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import arrays, blobs, classes, failures, rebuild
-from .saver import Ledger, Unit
+from . import arrays, atoms, blobs, classes, failures, rebuild
+from .ledger import Ledger, Unit
 
 
 class MissingNode(Exception):
@@ -50,6 +50,7 @@ class Loader:
         self._keys: dict[int, str] = {}  # id of a node that was made -> its key
         self._started: set[str] = set()
         self._current: list[Source] = []
+        self._pieces: dict[str, list[atoms.Piece]] = {}  # by unit, what its arrays of atoms consist of
         self._bare = 0  # in a skeleton nothing is filled: its own node is not there yet to be referred to
 
     def load(self, sources: list[Source]) -> None:
@@ -102,6 +103,7 @@ class Loader:
                 tuple(key for key in unit["nodes"] if key in self._made),
                 frozenset(unit["refs"]),
                 unit["digest"],
+                pieces=self._pieces.get(source.key, ()),
             )
         )
 
@@ -195,6 +197,14 @@ class Loader:
         """The out-of-band array of that number in the unit being loaded."""
         stored = self._current[-1].record["arrays"][index]
         return arrays.Stored(self.folder, stored["chunks"], stored["size"])
+
+    def atoms(self, index: int, shape: tuple[int, ...], order: str) -> Any:
+        """The array of atoms of that number in the unit being loaded."""
+        source = self._current[-1]
+        addresses = source.record["arrays"][index]["chunks"]
+        array, pieces = atoms.load(addresses, shape, order, self.ledger.pieces, self.folder)
+        self._pieces.setdefault(source.key, []).extend(pieces)
+        return array
 
 
 def _can_wait(node: Any, source: Source) -> bool:

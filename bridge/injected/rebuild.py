@@ -33,6 +33,9 @@ class Loading(Protocol):
     def array(self, index: int) -> arrays.Stored:
         """The large array number `index` of the unit that is being loaded."""
 
+    def atoms(self, index: int, shape: tuple[int, ...], order: str) -> Any:
+        """The same for an array of objects that was stored in pieces."""
+
 
 loading: list[Loading] = []  # the loader at work is the last
 
@@ -184,6 +187,13 @@ def raw_member(enumeration: Any, plain: type, arguments: tuple[Any, ...]) -> Any
 def array(index: int, dtype: Any, shape: tuple[int, ...], order: str, writeable: bool) -> Any:
     """A large NumPy array kept out of band; it owns its memory, as it did."""
     return arrays.load(loading[-1].array(index), dtype, shape, order, writeable)
+
+
+def atoms(index: int, shape: tuple[int, ...], order: str, writeable: bool) -> Any:
+    """A large NumPy array of texts and other atoms, stored in pieces."""
+    made = loading[-1].atoms(index, shape, order)
+    made.flags.writeable = writeable
+    return made
 
 
 def small_array(value: Any) -> Any:

@@ -49,6 +49,9 @@ class Saving(Protocol):
     def arrays(self) -> list[Any] | None:
         """Where large arrays of the unit that is being pickled go, in order; None: nothing goes out of band."""
 
+    def keep_atoms(self, array: Any) -> int | None:
+        """Where among `arrays` a large array of objects is that holds nothing but atoms; None when it does not."""
+
     def node_of(self, obj: Any) -> str | None:
         """The key of an object that is stored as a node of its own, or None."""
 
@@ -457,7 +460,7 @@ def _reduce_servant(give: Callable[[], Any], saving: Saving, obj: Any) -> Reduce
 
 
 def _reduce_array(saving: Saving, obj: Any) -> Reduced:
-    return arrays.reduce(obj, saving.arrays)
+    return arrays.reduce(obj, saving)
 
 
 def _refuse(reason: str, saving: Saving, obj: Any) -> Reduced:

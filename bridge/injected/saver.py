@@ -22,6 +22,7 @@ from typing import Any
 # Some are here to enter their reducers.
 from . import (  # noqa: F401
     arrays,
+    atoms,
     blobs,
     caches,
     classes,
@@ -35,67 +36,10 @@ from . import (  # noqa: F401
     tracebacks,
     trial,
 )
+from .ledger import Ledger
 from .sharing import ATOMS, Sharing, is_canonical, is_common
 
 INLINE = 32 * 1024  # bytes; a longer pickle goes to the blob folder
-
-
-@dataclass(slots=True)
-class Unit:
-    """What the kernel knows of a unit that it holds."""
-
-    key: str
-    roots: tuple[str, ...]
-    nodes: tuple[str, ...]
-    refs: frozenset[str]
-    digest: str
-    stamp: Any = None  # equal stamps: a function that cannot have changed
-    live: bool = False
-
-
-@dataclass(slots=True)
-class Ledger:
-    """What the kernel holds: its units, which root is in which, and the nodes alive here."""
-
-    units: dict[str, Unit] = field(default_factory=dict)
-    of_root: dict[str, str] = field(default_factory=dict)
-    nodes: dict[str, Any] = field(default_factory=dict)
-    key_of: dict[int, str] = field(default_factory=dict)  # id of a node -> its key
-
-    def add(self, unit: Unit) -> None:
-        """Record a unit, in place of one of the same key."""
-        self.units[unit.key] = unit
-        for root in unit.roots:
-            self.of_root[root] = unit.key
-
-    def remove(self, key: str) -> None:
-        """Forget a unit; its nodes stay known until `forget_nodes`."""
-        unit = self.units.pop(key)
-        for root in unit.roots:
-            if self.of_root.get(root) == key:
-                del self.of_root[root]
-
-    def add_node(self, key: str, obj: Any) -> None:
-        """Record a class, function or cell that is alive here."""
-        self.nodes[key] = obj
-        self.key_of[id(obj)] = key
-
-    def node_key(self, obj: Any) -> str | None:
-        """The key of an object that is a node here."""
-        key = self.key_of.get(id(obj))
-        return key if key is not None and self.nodes.get(key) is obj else None
-
-    def forget_nodes(self) -> None:
-        """Drop the nodes that no unit owns any more."""
-        owned = {key for unit in self.units.values() for key in unit.nodes}
-        for key in self.nodes.keys() - owned:
-            obj = self.nodes.pop(key)
-            if self.key_of.get(id(obj)) == key:
-                del self.key_of[id(obj)]
-
-    def owners(self) -> dict[str, str]:
-        """The unit that owns each node."""
-        return {node: unit.key for unit in self.units.values() for node in unit.nodes}
 
 
 class Body:
@@ -114,7 +58,7 @@ class Part:
 
     roots: dict[str, Any]
     nodes: dict[str, Any] = field(default_factory=dict)
-    arrays: list[Any] = field(default_factory=list)
+    arrays: list[Any] = field(default_factory=list)  # and, for one of atoms, the list of its pieces
     buffers: list[pickle.PickleBuffer] = field(default_factory=list)
     refs: set[str] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
@@ -127,6 +71,10 @@ class Part:
     joined: list[tuple[list[str], str]] = field(
         default_factory=list
     )  # roots and digest of each part that it was
+
+    def pieces(self) -> list[atoms.Piece]:
+        """What its arrays of atoms are stored as."""
+        return [piece for stored in self.arrays if type(stored) is list for piece in stored]
 
     def clear(self) -> None:
         """Forget a pickle that is made again."""
@@ -153,6 +101,7 @@ class Saver:
         self._taken: dict[str, Part] = {}  # node key -> the part that will own it
         self._count = 0
         self._chunks: dict[int, tuple[Any, list[str]]] = {}  # id of an array -> it, and its chunks
+        self._atoms: dict[int, tuple[Any, list[atoms.Piece] | None]] = {}  # the same for arrays of objects
         self._left_out: dict[str, dict[str, str]] = {}  # node key -> attributes that cannot be saved, and why
 
     # What reducers ask (see `reducers.Saving`).
@@ -161,6 +110,19 @@ class Saver:
     def arrays(self) -> list[Any]:
         """Large arrays of the part that is being pickled."""
         return self.part.arrays
+
+    def keep_atoms(self, array: Any) -> int | None:
+        """See `reducers.Saving`. Its pieces are written at once."""
+        if id(array) not in self._atoms:
+            try:
+                self._atoms[id(array)] = array, atoms.store(array, self.ledger.pieces, self.folder)
+            except OSError as error:
+                raise reducers.Unsaveable(failures.unwritten(error)) from error
+        pieces = self._atoms[id(array)][1]
+        if pieces is None:
+            return None
+        self.part.arrays.append(pieces)
+        return len(self.part.arrays) - 1
 
     def node_of(self, obj: Any) -> str | None:
         """The key of an object that is stored as a node of its own; a new class becomes one here."""
@@ -212,6 +174,7 @@ class Saver:
             pickler.release()
         self._made.clear()
         self._chunks.clear()
+        self._atoms.clear()
         self._taken.clear()
         self._new_nodes.clear()
         self.part = Part({})
@@ -461,6 +424,10 @@ class Saver:
         """What is stored of a part beside its pickle: its arrays and its buffers."""
         stored_arrays = []
         for array in part.arrays:
+            if type(array) is list:
+                size = sum(piece.size for piece in array)
+                stored_arrays.append({"size": size, "chunks": [piece.address for piece in array]})
+                continue
             if id(array) not in self._chunks:
                 self._chunks[id(array)] = array, self.folder.put_chunks(arrays.raw(array), blobs.LEAD)
             stored_arrays.append({"size": array.nbytes, "chunks": self._chunks[id(array)][1]})

@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import blobs, failures, reducers
+from . import atoms, blobs, failures, reducers
 from .items import ROOT as ENVIRONMENT
+from .ledger import Ledger, Unit
 from .live import LiveValues
 from .loader import Loader, Source
 from .patches import ROOT as PATCH
-from .saver import Ledger, Part, Saver, Unit
+from .saver import Part, Saver
 from .stamps import plain_value, stamp_of
 
 OUTPUT = "\0out:"  # the root of Out[n]
@@ -77,8 +78,8 @@ class Snapshots:
         for key, unit in before.items():
             self._set_aside(unit, values, read)
             ledger.remove(key)
-        for record in records:
-            self._enter(record)
+        for part, record in zip(finished, records, strict=True):
+            self._enter(record, part.pieces())
         _leave_no_trace(ledger)
         removed = (before.keys() - {record["key"] for record in records}) | self._sweep()
         changed = [
@@ -89,12 +90,13 @@ class Snapshots:
         ]
         return {"units": changed, "removed": sorted(removed), "written": self.folder.take_written()}
 
-    def _enter(self, record: dict[str, Any]) -> None:
+    def _enter(self, record: dict[str, Any], pieces: Sequence[atoms.Piece]) -> None:
         """Note a unit that the kernel holds now."""
         nodes = tuple(record["nodes"])
         unit = Unit(record["key"], tuple(record["roots"]), nodes, frozenset(record["refs"]), record["digest"])
         unit.stamp = stamp_of(self.ledger.nodes[key] for key in nodes) if nodes else None
         unit.live = record["engine"] == "live"
+        unit.pieces = pieces
         self.ledger.add(unit)
 
     def dirty(self, values: dict[str, Any], rebound: set[str], touched: set[str] | None) -> list[str]:
@@ -195,7 +197,7 @@ class Snapshots:
             try:
                 return saver.record(part)
             except OSError as error:  # the disk is full: this unit is lost to other kernels, not the state
-                part.failure = f"it could not be written: {error.strerror or error}"
+                part.failure = failures.unwritten(error)
         roots = sorted(part.roots)
         name = roots[0] if roots else min(part.nodes)
         value = part.roots[name] if roots else part.nodes[name]

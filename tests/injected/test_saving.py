@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from bridge.injected import blobs, picklers, reducers
+from bridge.injected.ledger import Ledger
 from bridge.injected.loader import Loader, Source
-from bridge.injected.saver import Ledger, Part, Saver
+from bridge.injected.saver import Part, Saver
 
 
 class Bench:
