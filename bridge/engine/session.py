@@ -106,15 +106,19 @@ class Session:
             failed, self._save_error = self._save_error, ""
             return (state_reply(error=failed) if failed else None), None
         with self._locked():
-            try:
-                data, error = self._files.read_state(self.id), None
-            except StoreError as failure:
-                data, error = None, str(failure)
+            data, error = self._read()
             self._start(base, ticket)
             reply = self._restore(data, cwd, error)
         notice = self._notice(reply)
         self._lost = ""
         return reply, notice
+
+    def _read(self) -> tuple[bytes | None, str | None]:
+        """The state file, and why there is none when it cannot be read."""
+        try:
+            return self._files.read_state(self.id), None
+        except StoreError as failure:
+            return None, str(failure)
 
     def _restore(self, data: bytes | None, cwd: str | None, error: str | None) -> Reply:
         """Bring the namespace of a state file into the new kernel."""
@@ -202,8 +206,11 @@ class Session:
         return reply
 
     def reload(self, base: State, cwd: str | None) -> Reply:
-        """Let go of the namespace and bring back that of the state file."""
+        """Let go of the namespace and bring back that of the state file; without one to read, a live one stays."""
         with self._locked():
+            data, error = self._read()
+            if data is None and self.live:
+                return state_reply(error=error or NO_STATE)
             self.end()
             reply, _ = self.open(base, Ticket(), cwd)
         return reply or state_reply()

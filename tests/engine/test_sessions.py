@@ -68,7 +68,9 @@ def test_the_whole_story(kernel: Kernel, session: str, tmp_path: Path) -> None:
         "class Box:\n    def __init__(self, n): self.n = n\n"
         "offset = 2\nbox = Box(7)\nrebound = 1\nblob = b'x' * 9_000_000\n"
     )
-    run(kernel, session, code)
+    begun = execute(kernel, session, code)
+    assert (begun["error"], begun["execution_count"], begun["state_name"]) == (None, 1, None)
+    assert {"math", "area", "Box", "offset"} <= set(begun["modified_symbols"])
     run(kernel, session, "def rebound(): return 'old'\nif True:\n    rebound = 'new'")
     run(kernel, session, big)
     first = released(kernel, session)
@@ -77,28 +79,20 @@ def test_the_whole_story(kernel: Kernel, session: str, tmp_path: Path) -> None:
     assert first["defs"] == ["math", "system", "area", "Box"]
     failing = execute(kernel, session, "def survivor(): return 's'\n1 / 0\ndef never(): pass")
     assert failing["error"]["ename"] == "ZeroDivisionError"
+    assert failing["execution_count"] == 4  # it counts on
     assert set(failing["state"]["restored"]) == {*first["defs"], "offset", "box", "rebound"}
     assert failing["state"]["failed"] == []
     second = released(kernel, session)
     assert second["defs"] == ["math", "system", "area", "Box", "survivor"]
-    shown = run(
+    ended = execute(
         kernel,
         session,
         "print(area(0), box.n, isinstance(box, Box), rebound, survivor(), system.getcwd())\n"
         "print([name for name in ('big', 'blob', 'never') if name in globals()])\n"
         "print(area.__globals__ is globals())",
     )
-    assert shown == f"2.0 7 True new s {tmp_path}\n[]\nTrue\n"
-
-
-def test_cells_count_on_and_tell_their_symbols(kernel: Kernel, session: str) -> None:
-    first = execute(kernel, session, "a = 1\na")
-    assert (first["execution_count"], first["modified_symbols"], first["state_name"]) == (1, ["a"], None)
-    released(kernel, session)
-    second = execute(kernel, session, "a + 1")
-    assert second["execution_count"] == 2
-    assert second["accessed_symbols"] == ["a"]
-    assert second["output"][0]["data"]["text/plain"] == "2"
+    assert text_of(ended) == f"2.0 7 True new s {tmp_path}\n[]\nTrue\n"
+    assert {"area", "box", "Box", "rebound", "survivor", "system"} <= set(ended["accessed_symbols"])
 
 
 def test_a_crash_brings_back_the_last_saved_state_and_says_so(kernel: Kernel, session: str) -> None:
@@ -153,6 +147,10 @@ def test_restore_goes_back_and_reset_forgets(kernel: Kernel, session: str) -> No
     kernel.sessions.snapshot(session)
     execute(kernel, session, "a = 2\nraise ValueError")
     assert kernel.sessions.restore(session)["state"]["restored"] == ["a"]
+    kernel.sessions.files.state_path(session).unlink()
+    assert (
+        kernel.sessions.restore(session)["state"]["error"] == "no saved state"
+    )  # and nothing is thrown away
     assert run(kernel, session, "print(a)") == "1\n"
     kernel.sessions.reset(session)
     assert kernel.sessions.describe(session)["state_bytes"] is None
