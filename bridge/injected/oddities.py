@@ -53,7 +53,7 @@ def _table() -> dict[type, reducers.Reducer]:
 _TABLE = _table()
 
 
-def _is_failing_exception(kind: type) -> bool:
+def is_failing_exception(kind: type) -> bool:
     """Whether an exception of this class may not come back: `args` need not be what its own `__init__` takes."""
     own: Any = kind
     if isinstance(own.__reduce__, types.FunctionType):
@@ -62,7 +62,7 @@ def _is_failing_exception(kind: type) -> bool:
     return any(isinstance(maker, types.FunctionType) for maker in made_by)
 
 
-def _reduce_exception(saving: Saving, obj: BaseException) -> Any:
+def exception_parts(obj: BaseException) -> Any:
     """An exception whose class has an `__init__` of its own, which does not run again."""
     native = next(base for base in type(obj).__mro__ if not base.__flags__ & (1 << 9))
     return (
@@ -77,7 +77,7 @@ def _reduce_exception(saving: Saving, obj: BaseException) -> Any:
 
 def _reduce_raised(failing: bool, saving: Saving, obj: BaseException) -> Any:
     """An exception with its cause, context and traceback, which pickle drops."""
-    reduced: Any = _reduce_exception(saving, obj) if failing else obj.__reduce_ex__(5)
+    reduced: Any = exception_parts(obj) if failing else obj.__reduce_ex__(5)
     chain = (obj.__cause__, obj.__context__, obj.__suppress_context__, obj.__traceback__)
     if chain == (None, None, False, None) or not isinstance(reduced, tuple):
         return reduced
@@ -113,7 +113,7 @@ def reducer_for(kind: type) -> reducers.Reducer | None:
     if kind in _TABLE:
         return _TABLE[kind]
     if issubclass(kind, BaseException):
-        return functools.partial(_reduce_raised, _is_failing_exception(kind))
+        return functools.partial(_reduce_raised, is_failing_exception(kind))
     for base in kind.__mro__:
         if base.__module__ == "argparse":
             return _reduce_argparse

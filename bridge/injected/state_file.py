@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import classes, failures, rebuild, reducers
+from . import classes, failures, oddities, rebuild, reducers
 
 VALUE_CAP = 8 << 20
 TOTAL_CAP = 64 << 20
@@ -118,7 +118,7 @@ class _Rules:
         return name  # a text is a name in the object's module
 
     def _by_value(self, obj: Any) -> Any:
-        """What loading must not touch: dill would empty files open for writing, and take modules back in time."""
+        """What loads wrongly else: dill would empty files open for writing, and take modules back in time."""
         kind = type(obj)
         if issubclass(kind, io.IOBase):
             return reducers.reduce_file(obj)
@@ -129,6 +129,8 @@ class _Rules:
             return rebuild.dynamic_module, (obj.__name__,), content, None, None, rebuild.set_dict
         if issubclass(kind, reducers.VARIABLES) and _is_of_notebook(obj):
             return rebuild.typevar, reducers.variable_parts(obj)
+        if issubclass(kind, BaseException) and oddities.is_failing_exception(kind):
+            return oddities.exception_parts(obj)
         return NotImplemented
 
 

@@ -201,6 +201,18 @@ def test_modules_are_imported_and_keep_their_content(tmp_path: Path, monkeypatch
     assert (found.__name__, found.n, found.me) == ("own", 3, found)
 
 
+class Refused(Exception):
+    def __init__(self, code: int, url: str) -> None:
+        super().__init__(f"{url}: {code}")
+        self.code = code
+
+
+def test_exceptions_come_back_whatever_their_class_takes() -> None:
+    data = read(saved({"error": Refused(404, "/x")}).data).names["error"]
+    found = load(data)
+    assert (type(found), str(found), found.code) == (Refused, "/x: 404", 404)
+
+
 def test_the_oldest_files_load() -> None:
     content = read(pickle.dumps({"cwd": "/tmp", "names": {"a": pickle.dumps(1)}}))
     assert (content.cwd, content.definitions, load(content.names["a"])) == ("/tmp", {}, 1)
