@@ -6,6 +6,7 @@
     ├── Forbidden 403              the Host or the Origin is foreign
     ├── NotFound 404               no such route, state or variable
     │   ├── StateNotFound          no state of that name
+    │   │   └── StateEvicted       there was one, until the home was over its limit
     │   └── SessionNotFound        no session of that id
     ├── Conflict 409               the request contradicts what is there
     ├── BodyTooLarge 413           the request's body is over the limit
@@ -67,6 +68,10 @@ class NotFound(BridgeError):
 
 class StateNotFound(NotFound):
     """There is no state of that name; the message is the name."""
+
+
+class StateEvicted(StateNotFound):
+    """The state of that name was removed to keep the home under its limit; the message says so."""
 
 
 class SessionNotFound(NotFound):

@@ -57,23 +57,40 @@ SMALLEST_MEMORY = 128 << 20
 """Bytes below which a kernel would end before its first cell."""
 
 
-def memory_size(text: str) -> int:
-    """Bytes that a size such as `4G`, `1.5GiB`, `800M` or `2000000000` means; a K is 1024.
+SMALLEST_HOME = 16 << 20
+"""Bytes that a home may need for a little notebook and for the work on it."""
 
-    ValueError, with a message to follow the flag's name, for anything else, for too little to start a kernel in,
-    and where the system does not tell how much memory a process takes.
+
+def home_size(text: str) -> int:
+    """Bytes that a home may take. ValueError, with a message to follow the flag's name, for too little too."""
+    size = _size(text)
+    if size < SMALLEST_HOME:
+        raise ValueError(f"must be at least {SMALLEST_HOME >> 20}M")
+    return size
+
+
+def memory_size(text: str) -> int:
+    """Bytes of memory that a kernel may take.
+
+    ValueError, with a message to follow the flag's name, for too little to start a kernel in too, and where the
+    system does not tell how much memory a process takes.
     """
-    found = re.fullmatch(
-        r"(\d{1,15}(?:\.\d{1,6})?) ?([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE | re.ASCII
-    )
-    if found is None:
-        raise ValueError("must be a size such as 4G or 800M")
-    size = int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " "))
+    size = _size(text)
     if size < SMALLEST_MEMORY:
         raise ValueError(f"must be at least {SMALLEST_MEMORY >> 20}M")
     if not os.path.isdir("/proc/self"):
         raise ValueError("works on Linux alone")
     return size
+
+
+def _size(text: str) -> int:
+    """Bytes that a size such as `4G`, `1.5GiB`, `800M` or `2000000000` means; a K is 1024. ValueError for others."""
+    found = re.fullmatch(
+        r"(\d{1,15}(?:\.\d{1,6})?) ?([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE | re.ASCII
+    )
+    if found is None:
+        raise ValueError("must be a size such as 4G or 800M")
+    return int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " "))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +99,8 @@ class Settings:
 
     `home` None means the default home (see `bridge.store.home.default_path`); `workspace` None a new one,
     `"last"` the one used last. `kernel_name` None is the server's own interpreter. `timeout` is in seconds
-    (None: no limit), `memory_limit` in bytes for one kernel (None: no limit), `max_output_bytes` in characters of
+    (None: no limit), `memory_limit` in bytes for one kernel, `max_home` for all that is kept (None: no limit),
+    `max_output_bytes` in characters of
     stream text for one cell, `retention` and `idle_seconds` in seconds.
     No variable of the environment whose value holds one of the `secrets` reaches a kernel.
     """
@@ -94,6 +112,7 @@ class Settings:
     kernel_name: str | None = None
     timeout: float | None = None
     memory_limit: int | None = None
+    max_home: int | None = None
     max_output_bytes: int = 10_000_000
     display_max_rows: int = 200
     display_max_columns: int = 100

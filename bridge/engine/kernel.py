@@ -62,6 +62,7 @@ class Kernel:
             ),
             self._prepare,
         )
+        self.store.keep_under(self.settings.max_home, self._held_states)
         self.pool.start()
         limits = Limits(stream=self.settings.max_output_bytes)
         self._executor = Executor(self.store, self.pool, self.workspace, limits)
@@ -166,6 +167,19 @@ class Kernel:
     def get_variable(self, state_name: str, variable: str) -> Reply | None:
         """The display bundle of one variable; None when the state or the variable is missing."""
         return self._with_state(state_name, lambda state: self._queries.bundle(state, variable))
+
+    def label_state(self, state_name: str, label: str) -> bool:
+        """Give a state one more name, which keeps it from being evicted, and the workspace from expiring.
+
+        False when the state is missing. A label that exists moves here. Conflict for the initial state's name.
+        """
+        label = self.new_name(label)
+        state = self.store.find(self.workspace, state_name)
+        if state is None:
+            return False
+        with self.store.pin(state):
+            self.store.label(self.workspace, label, state)
+        return True
 
     def delete_state(self, state_name: str) -> bool:
         """Delete a state; whether it was there. Conflict for the initial one."""
@@ -283,6 +297,11 @@ class Kernel:
         }
         helper.inject(kernel, options)
 
+    def _held_states(self) -> list[int]:
+        """The states that kernels hold at the moment."""
+        held = (kernel.held.state for kernel in self.pool.kernels() if kernel.held is not None)
+        return [state for state in held if state is not None]
+
     def _here(self, name: str) -> str:
         """A name of this workspace without the workspace before it."""
         return name.removeprefix(f"{self.workspace}:")
@@ -326,7 +345,7 @@ class Kernel:
         except ShuttingDown as error:
             reply = replies.failed("ServerShutdown", str(error))
         except StateNotFound as error:
-            reply = replies.failed("StateNotFound", str(error))
+            reply = replies.failed(error.code, str(error))
         except KernelError as error:
             ename = "ServerShutdown" if self._closing else error.code
             reply = replies.failed(ename, str(error))

@@ -6,12 +6,12 @@ import argparse
 import logging
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
 from bridge.errors import BridgeError
-from bridge.settings import memory_size
+from bridge.settings import home_size, memory_size
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,9 +29,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--memory-limit",
-        type=_size,
+        type=_checked(memory_size),
         metavar="SIZE",
         help="memory that a kernel may take, such as 4G (no limit)",
+    )
+    parser.add_argument(
+        "--max-home",
+        type=_checked(home_size),
+        metavar="SIZE",
+        help="room that the home may take, such as 10G (no limit)",
     )
     arguments = parser.parse_args(argv)
     # Only now: zmq and the store take their time, and `--help` needs neither.
@@ -44,6 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             arguments.kernel,
             resume=arguments.resume,
             memory_limit=arguments.memory_limit,
+            max_home=arguments.max_home,
         )
     except (BridgeError, OSError, ValueError, KeyError) as error:
         print(f"bridge kernel: {error}", file=sys.stderr)
@@ -65,11 +72,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _size(text: str) -> int:
-    try:
-        return memory_size(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+def _checked(read: Callable[[str], int]) -> Callable[[str], int]:
+    """`read` as argparse wants it, which shows a ValueError's message to nobody."""
+
+    def call(text: str) -> int:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return call
 
 
 if __name__ == "__main__":

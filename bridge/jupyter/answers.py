@@ -129,7 +129,7 @@ class Answers:
     def _keep(self, cell: Cell, words: list[str]) -> Answer:
         if words:
             raise BadRequest("%keep takes no arguments: it keeps all states of this notebook")
-        self._line.hold()
+        self._line.hold_for_good()
         return {"text": "the states of this notebook are kept until they are forgotten"}
 
     def _forget(self, cell: Cell, words: list[str]) -> Answer:

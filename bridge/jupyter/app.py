@@ -35,6 +35,7 @@ class App:
         *,
         resume: bool,
         memory_limit: int | None,
+        max_home: int | None,
     ) -> None:
         self._front = FrontEnd(connection_file)
         self._home = Home.open(home or default_path(os.environ))
@@ -54,6 +55,7 @@ class App:
             ),
             self._prepare,
         )
+        self._store.keep_under(max_home)  # what the kernel holds, the line has pinned
         self._pool.start()
         self._expiry = Expiry(self._store, retention_from(os.environ))
         self._proxy = Proxy(self._front)

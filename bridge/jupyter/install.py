@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from jupyter_core.paths import jupyter_data_dir, jupyter_path
 
-from bridge.settings import memory_size
+from bridge.settings import home_size, memory_size
 
 if TYPE_CHECKING:
     from jupyter_client.kernelspec import KernelSpecManager
@@ -280,15 +280,22 @@ def _flags(given: argparse.Namespace) -> list[str]:
         flags += ["--home", str(Path(given.home).expanduser().absolute())]
     if given.memory_limit is not None:
         flags += ["--memory-limit", given.memory_limit]
+    if given.max_home is not None:
+        flags += ["--max-home", given.max_home]
     return [*flags, "--resume"] if given.resume else flags
 
 
-def _size(text: str) -> str:
-    try:
-        memory_size(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return text
+def _checked(read: Callable[[str], int]) -> Callable[[str], str]:
+    """Leaves a size as it was written, once `read` takes it."""
+
+    def call(text: str) -> str:
+        try:
+            read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+        return text
+
+    return call
 
 
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str]] = {
@@ -319,7 +326,13 @@ def parser(command: str) -> argparse.ArgumentParser:
     made.add_argument("--kernel", metavar="NAME", help="the installed Python kernelspec to run cells in")
     made.add_argument("--resume", action="store_true", help="begin a notebook's kernel with its last state")
     made.add_argument(
-        "--memory-limit", type=_size, metavar="SIZE", help="memory a kernel may take, such as 4G"
+        "--memory-limit",
+        type=_checked(memory_size),
+        metavar="SIZE",
+        help="memory a kernel may take, such as 4G",
+    )
+    made.add_argument(
+        "--max-home", type=_checked(home_size), metavar="SIZE", help="room the home may take, such as 10G"
     )
     made.add_argument(
         "--home", metavar="DIR", help="the folder of states (default: bridge/ in Jupyter's data folder)"

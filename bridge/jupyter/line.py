@@ -71,7 +71,7 @@ class Line:
         self.stand(state)
         self._undone.clear()
         if self.branch is not None:
-            self.store.name(self.workspace, self.branch, state)
+            self.store.label(self.workspace, self.branch, state)
 
     def leave(self, kernel: KernelProcess, report: Mapping[str, Any]) -> None:
         """Note what a cell that makes no state may have changed in the kernel."""
@@ -194,15 +194,18 @@ class Line:
         return sorted(names, key=lambda name: NUMBERED.fullmatch(name) is None)
 
     def label(self, name: str, state: State) -> None:
-        """Give a state a name of the user's; the notebook's states do not expire from then on."""
+        """Give a state a name of the user's: it stays, and the notebook's states do not expire from then on."""
         if name in (INITIAL, LAST) or NUMBERED.fullmatch(name) or not name or len(name) > 255:
             raise BridgeError(f"{name!r} cannot be the name of a state")
-        self.hold()
-        self.store.name(self.workspace, name, state)
+        self.store.label(self.workspace, name, state)
 
     def hold(self) -> None:
         """The notebook's states do not expire from now on."""
         self.store.open_workspace(self.workspace, labelled=True)
+
+    def hold_for_good(self) -> None:
+        """The notebook's states neither expire nor are evicted from now on."""
+        self.store.keep_workspace(self.workspace)
 
     def forget(self, name: str) -> None:
         """Take a name away, and the state with its last one; Conflict for the one at hand."""

@@ -178,6 +178,11 @@ class Pool:
                 for kernel in self._kernels.values()
             ]
 
+    def kernels(self) -> list[KernelProcess]:
+        """Those that live, starting ones too."""
+        with self._lock:
+            return list(self._kernels.values())
+
     @property
     def waiting(self) -> int:
         """How many leases wait for a kernel."""

@@ -99,7 +99,7 @@ _STATUSES = {
     "400": "a field is missing or wrong, or the body is not a JSON object",
     "401": "the token is missing or wrong",
     "403": "the Host or the Origin is foreign",
-    "404": "there is no such state, variable or session",
+    "404": "there is no such state, variable or session, or the state was evicted (`StateEvicted`)",
     "409": "the request contradicts what exists or runs now",
     "413": "the body is over the limit",
     "415": "the body is not application/json",

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bridge.rest.auth import Access, host_name, origin_text
-from bridge.settings import Settings, default_pool_size, idle_from, memory_size, retention_from
+from bridge.settings import Settings, default_pool_size, home_size, idle_from, memory_size, retention_from
 
 TOKEN_VARIABLE = "BRIDGE_TOKEN"
 DEFAULT_BIND = "127.0.0.1:8080"
@@ -181,6 +181,13 @@ FLAGS = (
         "memory-limit",
         memory_size,
         "memory that one kernel may take, such as 4G; beyond it is killed (default: no limit)",
+        "SIZE",
+    ),
+    Flag(
+        "max-home",
+        home_size,
+        "room that the home may take, such as 10G; beyond, the states used least recently go, but for labelled "
+        "ones and those in use (default: no limit)",
         "SIZE",
     ),
     Flag(

@@ -61,6 +61,11 @@ def delete_state(kernel: Kernel, given: Given) -> dict[str, Any]:
     return {"deleted": given["name"]}
 
 
+def label_state(kernel: Kernel, given: Given) -> dict[str, Any]:
+    _found(kernel.label_state(given["name"], given["label"]) or None, given["name"])
+    return {"state_name": given["label"]}
+
+
 def get_variable(kernel: Kernel, given: Given) -> dict[str, Any]:
     name, variable = given["name"], given["variable"]
     bundle = kernel.get_variable(name, variable)
@@ -181,6 +186,14 @@ ROUTES = (
     ),
     Route("GET", "/states/<name>", "Describes a state and its variables", get_state, "State"),
     Route("DELETE", "/states/<name>", "Deletes a state", delete_state, "Deleted"),
+    Route(
+        "POST",
+        "/states/<name>/label",
+        "Gives a state one more name, which keeps it from being evicted",
+        label_state,
+        "StateName",
+        body=(Field("label", NAME, "the further name; one in use moves to this state", required=True),),
+    ),
     Route(
         "GET",
         "/states/<name>/variables/<variable>",

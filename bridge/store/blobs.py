@@ -57,6 +57,10 @@ class BlobStore(ABC):
         """Seconds from the last write to `now` (seconds since the epoch); None when not kept."""
 
     @abstractmethod
+    def size(self, address: str) -> int:
+        """Bytes at the address; 0 when not kept."""
+
+    @abstractmethod
     def delete(self, address: str) -> int:
         """Forget the address and give the bytes freed; 0 when it was not kept."""
 
@@ -124,6 +128,13 @@ class FolderBlobs(BlobStore):
             return now - os.stat(self.path(address)).st_mtime
         except FileNotFoundError:
             return None
+
+    def size(self, address: str) -> int:
+        """The file's length."""
+        try:
+            return os.stat(self.path(address)).st_size
+        except FileNotFoundError:
+            return 0
 
     def delete(self, address: str) -> int:
         """Remove the file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import secrets
@@ -77,6 +78,10 @@ class Home:
             raise StoreError(f"the home {path} cannot be made: {error.strerror}") from error
         return cls(path, _open_database(path, environ), owner)
 
+    def size(self) -> int:
+        """Bytes of all files in it."""
+        return _size(self.path)
+
     def close(self) -> None:
         """Let go of the home; an ephemeral one is removed. Idempotent."""
         owner, self._owner = self._owner, None
@@ -85,6 +90,18 @@ class Home:
         atexit.unregister(self.close)
         _remove_tree(self.path)
         owner.release()
+
+
+def _size(folder: str | Path) -> int:
+    total = 0
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:  # others may remove things
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                total += _size(entry.path)
+            else:
+                with contextlib.suppress(FileNotFoundError):
+                    total += entry.stat(follow_symlinks=False).st_size
+    return total
 
 
 def _make_folders(path: Path) -> None:

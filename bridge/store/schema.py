@@ -89,7 +89,19 @@ CREATE TABLE IF NOT EXISTS sessions (
     created REAL NOT NULL,              -- seconds since the epoch, as `replied`
     replied REAL                        -- the last execute reply; NULL before the first, and after a reset
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS holds (      -- which states the kernels of whom hold
+    owner TEXT NOT NULL, state INTEGER NOT NULL, PRIMARY KEY (owner, state)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS evicted (    -- names whose states went for want of room
+    workspace INTEGER NOT NULL, name BLOB NOT NULL, moment TEXT NOT NULL, PRIMARY KEY (workspace, name)
+) WITHOUT ROWID;
 """
+
+# Columns that came later, with the defaults that rows of other versions have.
+ADDED_COLUMNS = (
+    ("names", "labelled", "INTEGER NOT NULL DEFAULT 0"),  # given on purpose: its state is never evicted
+    ("states", "used", "TEXT"),  # the last use, as `created`; NULL before the first
+)
 
 
 def is_empty(connection: sqlite3.Connection) -> bool:
@@ -110,8 +122,11 @@ def create(connection: sqlite3.Connection, meta: dict[str, str | int]) -> None:
 
 
 def extend(connection: sqlite3.Connection) -> None:
-    """Make the tables that the file lacks because an earlier version made it."""
-    connection.execute(ADDED)
+    """Make the tables and columns that the file lacks because an earlier version made it."""
+    connection.executescript(ADDED)
+    for table, column, kind in ADDED_COLUMNS:
+        if column not in {name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")}:
+            connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind}")
 
 
 def check(connection: sqlite3.Connection, path: str) -> dict[str, str | int]:

@@ -9,15 +9,17 @@ import threading
 import time
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
 
-from bridge.errors import HomeDamaged, StoreError
+from bridge.errors import HomeDamaged, StateNotFound, StoreError
+from bridge.store import names as state_names
 from bridge.store import workspaces as spaces
 from bridge.store.contents import NAMES, ROWS, TEXT, Contents, join_info, read_epoch, split_info
 from bridge.store.database import Database, Transaction, select_in
+from bridge.store.eviction import Evicted, Evictor
 from bridge.store.home import Home
 from bridge.store.housekeeping import Housekeeper
 from bridge.store.locks import Owner
@@ -28,13 +30,13 @@ from bridge.store.manifest import (
     cut_rows,
     pack,
     timestamp,
-    to_bytes,
     to_text,
     unpack,
 )
 from bridge.store.pins import Pins
 from bridge.store.results import ResultCache
-from bridge.store.sweep import GRACE, Sweeper
+from bridge.store.sweep import GRACE, Freed, Progress, Sweeper, no_progress
+from bridge.store.uses import Uses
 
 _log = logging.getLogger(__name__)
 
@@ -63,8 +65,12 @@ class Store:
             raise StoreError(f"{home.locks_path} cannot be written: {error.strerror}") from error
         self._contents = Contents(self.blobs)
         self._pins = Pins(self._database, self._owner.id)
+        self._uses = Uses(self._database, self._owner.id)
         self._results = ResultCache(self._database)
         self._sweeper = Sweeper(self._database, self.blobs, self._contents, self._pins, self._owner)
+        self._evictor = Evictor(home, self._database, self._pins, self._uses, self.collect)
+        self._limit: int | None = None
+        self._over = 0
         self._lock = threading.Lock()
         self._states: OrderedDict[int, State] = OrderedDict()
         self._log_path = f"{home.database_path}-wal"
@@ -74,7 +80,12 @@ class Store:
             self._database.close()
             self._owner.close()
             raise
-        self._housekeeper = Housekeeper(self._sweep_in_background, self._database.checkpoint)
+        self._housekeeper = Housekeeper(
+            sweep=self._sweep_in_background,
+            checkpoint=self._database.checkpoint,
+            write_uses=self._uses.write,
+            keep_limit=self._keep_limit,
+        )
         if is_work_left:
             self._housekeeper.garbage()
 
@@ -94,6 +105,11 @@ class Store:
             row = spaces.use(transaction, chosen, labelled=labelled)
             transaction.execute("INSERT OR IGNORE INTO opened VALUES (?, ?)", (self._owner.id, row))
         return chosen
+
+    def keep_workspace(self, name: str) -> None:
+        """The states of this workspace are kept for good: it does not expire, and none of them is evicted."""
+        with self._database.write() as transaction:
+            spaces.use(transaction, name, labelled=spaces.KEPT)
 
     def workspaces(self) -> list[dict[str, Any]]:
         """All workspaces, oldest first: name, labelled, created, used, states (count), open (to anybody)."""
@@ -123,18 +139,7 @@ class Store:
     def names(self, workspace: str | None) -> list[str]:
         """The workspace's state names, oldest first; for None or "*" those of all, as "workspace:name"."""
         with self._database.read() as connection:
-            if workspace in (None, "*"):
-                rows = connection.execute(
-                    "SELECT w.name, n.name FROM names n JOIN workspaces w ON w.id = n.workspace"
-                    " ORDER BY place"
-                )
-                return [f"{to_text(space)}:{to_text(name)}" for space, name in rows]
-            assert workspace is not None
-            rows = connection.execute(
-                "SELECT name FROM names WHERE workspace = ? ORDER BY place",
-                (spaces.find_row(connection, workspace),),
-            )
-            return [to_text(name) for (name,) in rows]
+            return state_names.find_all(connection, None if workspace == "*" else workspace)
 
     def details(self, workspace: str) -> list[dict[str, Any]]:
         """The workspace's states without their content, oldest first.
@@ -165,12 +170,12 @@ class Store:
         ]
 
     def find(self, workspace: str, name: str) -> State | None:
-        """The state of that name, or None. "other:name" is in another workspace unless it is a name here."""
+        """The state of that name, or None. "other:name" is in another workspace unless it is a name here.
+
+        StateEvicted when there was one and it went for want of room.
+        """
         with self._database.read() as connection:
-            row = _find_name(connection, workspace, name)
-            if row is None:
-                found = (_find_name(connection, *pair) for pair in spaces.split_name(name))
-                row = next((each for each in found if each is not None), None)
+            row = state_names.find(connection, workspace, name)
             return None if row is None else self._recall(row) or self._load(connection, row)
 
     def state(self, id: int) -> State | None:
@@ -215,28 +220,36 @@ class Store:
                 inputs = self._add_input(transaction, inputs, cell)
             space = spaces.use(transaction, workspace)
             row = self._insert(transaction, parent, created, code, inputs, kept, taken, manifest)
-            was_replaced = _point(transaction, space, to_bytes(name), row)
+            was_replaced = state_names.point(transaction, space, name, row)
         state = State(row, parent, created, code, inputs, join_info(kept, taken), manifest)
         self._remember(state)
         if was_replaced:
             self._housekeeper.garbage()
+        if self._limit is not None:
+            self._housekeeper.grown()
         self._watch_log()
         return state
 
-    def name(self, workspace: str, name: str, state: State) -> None:
-        """Give a state one more name; a name that exists keeps its place and lets its old state go."""
+    def label(self, workspace: str, name: str, state: State) -> None:
+        """Give a state one more name, which keeps it from being evicted; the workspace does not expire from then on.
+
+        A name that exists keeps its place and lets its old state go. StateNotFound when the state was freed before.
+        """
         with self._database.write() as transaction:
-            replaced = _point(transaction, spaces.use(transaction, workspace), to_bytes(name), state.id)
+            if not transaction.execute("SELECT 1 FROM states WHERE id = ?", (state.id,)).fetchone():
+                raise StateNotFound(f"state {state.id} was deleted")
+            space = spaces.use(transaction, workspace, labelled=spaces.LABELLED)
+            replaced = state_names.point(transaction, space, name, state.id, labelled=True)
         if replaced:
             self._housekeeper.garbage()
 
     def delete(self, workspace: str, name: str) -> bool:
-        """Take the name away; whether it was there. What only its state needs is freed soon after."""
+        """Take the name away; whether it was there, or its state had been evicted.
+
+        What only its state needs is freed soon after.
+        """
         with self._database.write() as transaction:
-            key = (spaces.find_row(transaction.connection, workspace), to_bytes(name))
-            where = "FROM names WHERE workspace = ? AND name = ?"
-            transaction.execute(f"INSERT OR IGNORE INTO orphans SELECT state {where}", key)
-            was_there = transaction.execute(f"DELETE {where}", key).rowcount > 0
+            was_there = state_names.remove(transaction, workspace, name)
         if was_there:
             self._housekeeper.garbage()
         return was_there
@@ -256,6 +269,8 @@ class Store:
         StateNotFound when it was freed before the block began.
         """
         self._pins.add(state.id)
+        self._uses.note(state.id)
+        self._housekeeper.used()
         try:
             yield state
         finally:
@@ -309,20 +324,40 @@ class Store:
 
     # -- space
 
-    def collect(self, grace: float = GRACE, strays: float | None = None) -> int:
-        """Free now what no name and no pin needs; gives the bytes of units and blob files.
+    def collect(
+        self, grace: float = GRACE, strays: float | None = None, progress: Progress = no_progress
+    ) -> Freed:
+        """Free now what no name and no pin needs; gives what that was.
 
         Blob files written in the last `grace` seconds stay (0: none is spared; for callers who know that
         nothing is being executed; with another process in the home 60 is the least). With `strays`, files
         that no state needs go too when older than so many seconds: of failed cells and killed processes.
         """
-        freed = self._sweep(grace, strays)
+        freed = self._sweep(grace, strays, progress)
         self._database.pragma("PRAGMA wal_checkpoint(TRUNCATE)")
         return freed
+
+    def keep_under(self, limit: int | None, holding: Callable[[], Iterable[int]] = tuple) -> None:
+        """Keep the home under so many bytes from now on (None: no limit), by `evict`, in the background.
+
+        `holding` gives the ids of the states that kernels hold at the moment: these are in use.
+        """
+        self._uses.holding = holding
+        self._limit = limit
+        if limit is not None:
+            self._housekeeper.grown()
+
+    def evict(self, limit: int, grace: float = GRACE) -> Evicted:
+        """Take the names of the states used least recently away until the home is under `limit` bytes.
+
+        Spared: labelled ones, those in use by any process or used in the last `grace` seconds.
+        """
+        return self._evictor.keep(limit, grace)
 
     def close(self) -> None:
         """End the background thread, drop this store's pins and close the files. Idempotent."""
         self._housekeeper.close()
+        self._uses.close()
         self._database.close()
         self._owner.close()
 
@@ -428,8 +463,8 @@ class Store:
         if is_long:
             self._housekeeper.log_is_long()
 
-    def _sweep(self, grace: float, strays: float | None) -> int:
-        freed = self._sweeper.collect(grace, strays)
+    def _sweep(self, grace: float, strays: float | None, progress: Progress = no_progress) -> Freed:
+        freed = self._sweeper.collect(grace, strays, progress)
         with self._lock:
             remembered = list(self._states)
         statement = "SELECT id FROM states WHERE id IN ({})"
@@ -443,26 +478,21 @@ class Store:
 
     def _sweep_in_background(self, with_strays: bool) -> bool:
         freed = self._sweep(GRACE, _STRAYS_AGE if with_strays else None)
-        if freed:
-            _log.info("freed %d bytes", freed)
+        if freed.bytes:
+            _log.info("freed %d bytes", freed.bytes)
         return self._sweeper.has_work()
 
-
-def _find_name(connection: sqlite3.Connection, workspace: str, name: str) -> int | None:
-    found = connection.execute(
-        "SELECT n.state FROM workspaces w JOIN names n ON n.workspace = w.id WHERE w.name = ? AND n.name = ?",
-        (to_bytes(workspace), to_bytes(name)),
-    ).fetchone()
-    return None if found is None else int(found[0])
-
-
-def _point(transaction: Transaction, workspace: int, name: bytes, state: int) -> bool:
-    """Make the name point to the state; whether it pointed to another before."""
-    key = (workspace, name)
-    old = transaction.execute("SELECT state FROM names WHERE workspace = ? AND name = ?", key).fetchone()
-    if old is None:
-        transaction.execute("INSERT INTO names (workspace, name, state) VALUES (?, ?, ?)", (*key, state))
-        return False
-    transaction.execute("UPDATE names SET state = ? WHERE workspace = ? AND name = ?", (state, *key))
-    transaction.execute("INSERT OR IGNORE INTO orphans VALUES (?)", old)
-    return True
+    def _keep_limit(self) -> bool:
+        """Evict if need be; whether that may have to go on although nothing is stored."""
+        limit = self._limit
+        if limit is None:
+            return False
+        done = self.evict(limit)
+        if done.states:
+            _log.info(
+                "evicted %d states, %d bytes, to keep the home under %d", done.states, done.freed, limit
+            )
+        if done.over and not done.waiting and not self._over:
+            _log.warning("the home is %d bytes over its limit: what is left is labelled or in use", done.over)
+        self._over = 0 if done.waiting else done.over
+        return done.waiting

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,8 +26,27 @@ from bridge.store.pins import Pins
 
 GRACE = 60.0  # seconds a blob file is left alone after it was written or reused
 INPUTS_GRACE = 3600.0  # seconds a cell stays in the chain table without a state that names it
+READING, REMOVING = "reading states", "removing files"
+_STATES_AT_ONCE = 1000  # states read between two reports of progress
 _FILES_AT_ONCE = 100  # files looked at while writers wait
 _VACUUM_PAGES = 64
+
+
+Progress = Callable[[str, int, int], None]
+"""Told how far a long work is: what is done, how many of how many."""
+
+
+def no_progress(what: str, done: int, total: int) -> None:
+    """Nobody looks."""
+
+
+@dataclass(slots=True)
+class Freed:
+    """What a sweep freed; `bytes` are those of units and of blob files."""
+
+    states: int = 0
+    files: int = 0
+    bytes: int = 0
 
 
 @dataclass(slots=True)
@@ -93,17 +112,17 @@ class Sweeper:
                 ).fetchone()[0]
             )
 
-    def collect(self, grace: float, strays: float | None) -> int:
-        """Free what can be freed and give the bytes of units and blob files; see Store.collect."""
+    def collect(self, grace: float, strays: float | None, progress: Progress = no_progress) -> Freed:
+        """Free what can be freed; see Store.collect."""
         with self._lock:
             others = self._drop_dead_owners()
             if others:
                 grace = max(grace, GRACE)
                 strays = None if strays is None else max(strays, GRACE)
-            freed = self._free_rows(grace)
-            freed += self._free_files(grace)
+            freed = self._free_rows(grace, progress)
+            self._free_files(grace, freed, progress)
             if strays is not None:
-                freed += self._free_strays(strays)
+                self._free_strays(strays, freed, progress)
             self._shrink()
             return freed
 
@@ -115,7 +134,7 @@ class Sweeper:
         with self._database.read() as connection:
             dead = {
                 owner
-                for table in ("pins", "opened")
+                for table in ("pins", "opened", "holds")
                 for (owner,) in connection.execute(
                     f"SELECT owner FROM {table} WHERE owner NOT IN ({marks})", alive
                 )
@@ -126,45 +145,46 @@ class Sweeper:
             with self._database.write() as transaction:
                 transaction.executemany("DELETE FROM pins WHERE owner = ?", gone)
                 transaction.executemany("DELETE FROM opened WHERE owner = ?", gone)
+                transaction.executemany("DELETE FROM holds WHERE owner = ?", gone)
         return others
 
-    def _free_rows(self, grace: float) -> int:
+    def _free_rows(self, grace: float, progress: Progress) -> Freed:
         with self._database.write() as transaction:  # a state may have lost one of several names
             transaction.execute("DELETE FROM orphans WHERE state IN (SELECT state FROM names)")
         with self._database.long_read() as connection:
             orphans = {row for (row,) in connection.execute("SELECT state FROM orphans")}
             states = orphans - _pinned(connection) - self._pins.held()
             if not states:
-                return 0
-            garbage = _find_garbage(connection, states, 0.0 if grace == 0 else INPUTS_GRACE)
+                return Freed()
+            garbage = _find_garbage(connection, states, 0.0 if grace == 0 else INPUTS_GRACE, progress)
         with self._database.write() as transaction:
             pinned = _pinned(transaction.connection) | self._pins.held()
             pinned |= {row for (row,) in transaction.execute("SELECT state FROM names")} & garbage.states
             _spare(transaction.connection, garbage, pinned)
-            freed, epoch = _delete(transaction, garbage)
+            size, epoch = _delete(transaction, garbage)
             marks = garbage.marks
             transaction.after_commit(
                 lambda: self._contents.forget(garbage.states, marks.units, marks.pieces, epoch)
             )
-        return freed
+        return Freed(states=len(garbage.states), bytes=size)
 
-    def _free_files(self, grace: float) -> int:
+    def _free_files(self, grace: float, freed: Freed, progress: Progress) -> None:
         with self._database.read() as connection:
             waiting = [address for (address,) in connection.execute("SELECT address FROM doomed")]
-        freed = 0
         for start in range(0, len(waiting), _FILES_AT_ONCE):
             part = waiting[start : start + _FILES_AT_ONCE]
+            progress(REMOVING, start, len(waiting))
             with self._database.write() as transaction:
                 # Whoever stores a unit that needs one of them takes it off the list in its transaction.
                 still = select_in(
                     transaction.connection, "SELECT address FROM doomed WHERE address IN ({})", part
                 )
                 gone = [address for (address,) in list(still) if self._is_old(address, grace)]
-                freed += sum(self._blobs.delete(address) for address in gone)
+                self._remove(gone, freed)
                 transaction.executemany("DELETE FROM doomed WHERE address = ?", [(each,) for each in gone])
-        return freed
+        progress(REMOVING, len(waiting), len(waiting))
 
-    def _free_strays(self, grace: float) -> int:
+    def _free_strays(self, grace: float, freed: Freed, progress: Progress) -> None:
         """Remove old files that no unit ever came to need: their cell failed, or their process was killed."""
         with self._database.long_read() as connection:
             last = _last(connection, "units")
@@ -175,15 +195,20 @@ class Sweeper:
             for address in self._blobs.list()
             if address not in needed and self._is_old(address, grace)
         ]
-        freed = self._blobs.tidy(grace, time.time())
+        freed.bytes += self._blobs.tidy(grace, time.time())
         for start in range(0, len(strays), _FILES_AT_ONCE):
             part = strays[start : start + _FILES_AT_ONCE]
+            progress(REMOVING, start, len(strays))
             with self._database.write() as transaction:
                 since = "SELECT blobs FROM units WHERE blobs IS NOT NULL AND id > ?"
                 taken = set(_addresses(transaction.execute(since, (last,))))
                 gone = [address for address in part if address not in taken and self._is_old(address, grace)]
-                freed += sum(self._blobs.delete(address) for address in gone)
-        return freed
+                self._remove(gone, freed)
+        progress(REMOVING, len(strays), len(strays))
+
+    def _remove(self, addresses: Sequence[str], freed: Freed) -> None:
+        freed.bytes += sum(map(self._blobs.delete, addresses))
+        freed.files += len(addresses)
 
     def _is_old(self, address: str, grace: float) -> bool:
         age = self._blobs.age(address, time.time())
@@ -216,14 +241,21 @@ def _addresses(rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
         yield from blobs.split("\n")
 
 
-def _find_garbage(connection: sqlite3.Connection, states: set[int], inputs_grace: float) -> Garbage:
+def _find_garbage(
+    connection: sqlite3.Connection, states: set[int], inputs_grace: float, progress: Progress
+) -> Garbage:
     """What only `states` refer to, and old cells that no state refers to."""
     last = {table: _last(connection, table) for table in ("states", "units", "inputs")}
     chain = Chain()
     chain.read(connection, 0)
     dropped, kept = Marks(), Marks()
-    for row, *refs in connection.execute("SELECT id, code, inputs, extra, units, names FROM states"):
+    total = int(connection.execute("SELECT COUNT(*) FROM states").fetchone()[0])
+    found = connection.execute("SELECT id, code, inputs, extra, units, names FROM states")
+    for number, (row, *refs) in enumerate(found):
+        if number % _STATES_AT_ONCE == 0:
+            progress(READING, number, total)
         _mark_state(dropped if row in states else kept, refs, chain)
+    progress(READING, total, total)
     # A cell added lately may belong to a state that is yet to come.
     for (row,) in connection.execute(
         "SELECT id FROM inputs WHERE created > ?", (time.time() - inputs_grace,)

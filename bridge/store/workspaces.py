@@ -12,6 +12,9 @@ from typing import Any
 from bridge.store.database import Transaction
 from bridge.store.manifest import timestamp, to_bytes, to_text
 
+UNLABELLED, LABELLED, KEPT = range(3)
+"""What is told of a workspace: it expires when unused, it does not, and its states are never evicted either."""
+
 
 def split_name(name: str) -> Iterator[tuple[str, str]]:
     """Every way to read `name` as workspace and state name: both may hold colons."""
@@ -27,8 +30,8 @@ def find_row(connection: sqlite3.Connection, name: str) -> int | None:
     return None if found is None else int(found[0])
 
 
-def use(transaction: Transaction, name: str, *, labelled: bool = False) -> int:
-    """The row of the workspace, made when missing, now the one used last."""
+def use(transaction: Transaction, name: str, *, labelled: int = UNLABELLED) -> int:
+    """The row of the workspace, made when missing, now the one used last; a label is never taken away."""
     now = time.time()
     row = find_row(transaction.connection, name)
     if row is None:
@@ -80,6 +83,7 @@ def drop_names(transaction: Transaction, workspace: int, keep: tuple[str, ...] =
     transaction.execute(
         f"INSERT OR IGNORE INTO orphans SELECT state FROM names WHERE {where}", (workspace, *kept)
     )
+    transaction.execute("DELETE FROM evicted WHERE workspace = ?", (workspace,))
     return transaction.execute(f"DELETE FROM names WHERE {where}", (workspace, *kept)).rowcount
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -30,6 +31,30 @@ def put(store: Store, workspace: str, name: str, *units: Unit, **fields: Any) ->
     """Store a state of these units; fields not given are plain."""
     plain: dict[str, Any] = {"parent": None, "code": f"{name} = 1", "inputs": None, "info": {"count": 1}}
     return store.put(workspace, name, manifest=manifest(*units), **(plain | fields))
+
+
+def invariants(path: Path) -> None:
+    """Fails unless every state of the home can be read whole and everything that it needs is there."""
+    with opened(path) as store:
+        for space in store.workspaces():
+            for name in store.names(space["name"]):
+                state = store.find(space["name"], name)
+                assert state is not None, name
+                missing = [
+                    address
+                    for unit in state.manifest.units.values()
+                    for address in unit.blobs
+                    if not store.blobs.has(address)
+                ]
+                assert not missing, f"{space['name']}:{name} lacks {missing}"
+                store.inputs(state.inputs)
+    connection = sqlite3.connect(path / "states.sqlite")
+    try:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        dangling = "SELECT COUNT(*) FROM names WHERE state NOT IN (SELECT id FROM states)"
+        assert connection.execute(dangling).fetchone() == (0,)
+    finally:
+        connection.close()
 
 
 @contextmanager

@@ -67,6 +67,21 @@ def pin(path: Path, name: str) -> None:
     store.close()
 
 
+def hold(path: Path, name: str) -> None:
+    """Have a kernel that holds the state w:NAME, until the input ends."""
+    store = Store(Home.open(path))
+    state = store.find("w", name)
+    assert state is not None
+    held = [state.id]
+    store.keep_under(None, holding=lambda: held)
+    with store.pin(state):  # as the cell that brought it there did
+        pass
+    store._uses.write()
+    say("held")
+    sys.stdin.read()
+    store.close()
+
+
 def open_workspace(path: Path, name: str) -> None:
     """Hold a new workspace open until the input ends; says its name."""
     store = Store(Home.open(path))
@@ -117,7 +132,8 @@ def create(path: Path, _: str) -> None:
 
 
 TASKS = {
-    task.__name__: task for task in (put_forever, put_many, pin, open_workspace, fill_disk, ephemeral, create)
+    task.__name__: task
+    for task in (put_forever, put_many, pin, hold, open_workspace, fill_disk, ephemeral, create)
 }
 
 if __name__ == "__main__":

@@ -1,0 +1,74 @@
+"""State names: what each points to, and what became of it. The functions work inside the caller's transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from bridge.errors import StateEvicted
+from bridge.store import workspaces as spaces
+from bridge.store.database import Transaction
+from bridge.store.manifest import to_bytes, to_text
+
+
+def find(connection: sqlite3.Connection, workspace: str, name: str) -> int | None:
+    """The state of that name, or None. "other:name" is in another workspace unless it is a name here.
+
+    StateEvicted when there was one and it went for want of room.
+    """
+    pairs = [(workspace, name), *spaces.split_name(name)]
+    for table, column in (("names", "state"), ("evicted", "moment")):
+        for space, each in pairs:
+            found = connection.execute(
+                f"SELECT t.{column} FROM workspaces w JOIN {table} t ON t.workspace = w.id"
+                " WHERE w.name = ? AND t.name = ?",
+                (to_bytes(space), to_bytes(each)),
+            ).fetchone()
+            if found is not None and table == "names":
+                return int(found[0])
+            if found is not None:
+                raise StateEvicted(
+                    f"the state {name!r} was evicted at {found[0]}, to keep the home under its size limit"
+                )
+    return None
+
+
+def find_all(connection: sqlite3.Connection, workspace: str | None) -> list[str]:
+    """The workspace's state names, oldest first; for None those of all, as "workspace:name"."""
+    if workspace is None:
+        rows = connection.execute(
+            "SELECT w.name, n.name FROM names n JOIN workspaces w ON w.id = n.workspace ORDER BY place"
+        )
+        return [f"{to_text(space)}:{to_text(name)}" for space, name in rows]
+    rows = connection.execute(
+        "SELECT name FROM names WHERE workspace = ? ORDER BY place", (spaces.find_row(connection, workspace),)
+    )
+    return [to_text(name) for (name,) in rows]
+
+
+def point(transaction: Transaction, workspace: int, name: str, state: int, *, labelled: bool = False) -> bool:
+    """Make the name point to the state; whether it pointed to another before."""
+    key = (workspace, to_bytes(name))
+    old = transaction.execute("SELECT state FROM names WHERE workspace = ? AND name = ?", key).fetchone()
+    if old is None:
+        transaction.execute(
+            "INSERT INTO names (workspace, name, state, labelled) VALUES (?, ?, ?, ?)",
+            (*key, state, labelled),
+        )
+        transaction.execute("DELETE FROM evicted WHERE workspace = ? AND name = ?", key)
+        return False
+    transaction.execute(
+        "UPDATE names SET state = ?, labelled = ? WHERE workspace = ? AND name = ?", (state, labelled, *key)
+    )
+    transaction.execute("INSERT OR IGNORE INTO orphans VALUES (?)", old)
+    return True
+
+
+def remove(transaction: Transaction, workspace: str, name: str) -> bool:
+    """Take the name away; whether it was there, or its state had been evicted."""
+    key = (spaces.find_row(transaction.connection, workspace), to_bytes(name))
+    where = "WHERE workspace = ? AND name = ?"
+    transaction.execute(f"INSERT OR IGNORE INTO orphans SELECT state FROM names {where}", key)
+    counts = [
+        transaction.execute(f"DELETE FROM {table} {where}", key).rowcount for table in ("names", "evicted")
+    ]
+    return any(counts)
