@@ -91,6 +91,7 @@ class Registry:
         self._lock = threading.Lock()
         self._running: dict[str, Running] = {}
         self._ended: dict[str, Feed] = {}  # the latest last
+        self._size = 0  # of all these together, which do not grow any more
         self._none_left = threading.Condition(self._lock)
 
     def begin(self, exec_id: str, code: str, feed: Feed | None = None) -> Running:
@@ -106,15 +107,16 @@ class Registry:
         running.feed.end(reply)
         with self._lock:
             self._running.pop(running.exec_id, None)
-            self._ended.pop(running.exec_id, None)
+            self._forget(running.exec_id)
             self._ended[running.exec_id] = running.feed
-            size = sum(feed.size for feed in self._ended.values())
-            for exec_id, feed in list(self._ended.items())[:-1]:
-                if len(self._ended) <= REMEMBERED and size <= REMEMBERED_SIZE:
-                    break
-                size -= feed.size
-                del self._ended[exec_id]
+            self._size += running.feed.size
+            while len(self._ended) > 1 and (len(self._ended) > REMEMBERED or self._size > REMEMBERED_SIZE):
+                self._forget(next(iter(self._ended)))
             self._none_left.notify_all()
+
+    def _forget(self, exec_id: str) -> None:
+        feed = self._ended.pop(exec_id, None)
+        self._size -= feed.size if feed is not None else 0
 
     def feed(self, exec_id: str) -> Feed | None:
         """The events of the execution of that id, which runs, or is among the latest that ended."""

@@ -6,6 +6,7 @@ loaded; an extension is loaded again by its name.
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -35,7 +36,10 @@ class _Same:
     def __init__(self, things: Iterable[Any]) -> None:
         self._things = list(things)  # alive, so that no other object comes to have one's id
         self._ids = list(map(id, self._things))
-        self._fixed = all(type(thing) in _FIXED or not is_notebooks(thing) for thing in self._things)
+
+    @functools.cached_property
+    def _fixed(self) -> bool:
+        return all(type(thing) in _FIXED or not is_notebooks(thing) for thing in self._things)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Same) and self._ids == other._ids and self._fixed

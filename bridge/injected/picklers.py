@@ -86,4 +86,9 @@ def dill_pickler(saver: Saving, file: io.BytesIO, take: Any) -> Any:
 
 def engine_name() -> str:
     """What this kernel serialises with: "dill" where it is installed beside pickle, else "pickle"."""
-    return "dill" if importlib.util.find_spec("dill") is not None else "pickle"
+    if "dill" not in _found and importlib.util.find_spec("dill") is not None:
+        _found.add("dill")  # to look again after every cell costs as much as all that a small one left
+    return "dill" if _found else "pickle"
+
+
+_found: set[str] = set()

@@ -113,6 +113,8 @@ class Reach:
         found = Found(set(), [])
         if type(value) in _FLAT:
             return found
+        if type(value) is types.CoroutineType and value.cr_frame and _is_machinery(value.cr_frame):
+            return found  # those of ipykernel itself are met around every cell
         doors = {id(self._namespace), id(sys.modules), id(vars(builtins))}
         seen: set[int] = {id(value)}
         kinds_seen: set[type] = set(_SIZED)
@@ -231,7 +233,7 @@ class Reach:
             or getattr(generator, "cr_frame", None)
             or getattr(generator, "ag_frame", None)
         )
-        if frame is None or _package_of(frame.f_globals) in _MACHINERY:
+        if frame is None or _is_machinery(frame):
             return
         if frame.f_globals is self._namespace:
             found.codes.add(frame.f_code)
@@ -282,6 +284,11 @@ def _unwrapped(value: Any) -> Any:
 
 # Read from `type` itself: a class can have attributes of these names, a metaclass its own way to look them up.
 _module_of = type.__dict__["__module__"].__get__
+
+
+def _is_machinery(frame: types.FrameType) -> bool:
+    """Whether a generator's frame runs the kernel itself, and nothing of the notebook."""
+    return _package_of(frame.f_globals) in _MACHINERY
 
 
 def _package_of(module: dict[str, Any]) -> str:

@@ -109,6 +109,7 @@ class Helper:
             display.Watch(actions).install()
             return
         shell.ask_exit = self._ask_exit
+        streams.reply_at_once(self.kernel)
         self.names.install()
         display.whole_lines_from_forks()
         display.last_words()

@@ -21,6 +21,15 @@ def drop_nothing(kernel: Any) -> None:
     thread.schedule(lambda: thread.socket.setsockopt(zmq.SNDHWM, 0))
 
 
+def reply_at_once(kernel: Any) -> None:
+    """Do without the half millisecond that ipykernel sleeps before each reply, so that the outputs may come first.
+
+    The server waits for both, the reply and the idle status after the outputs.
+    """
+    if hasattr(kernel, "_execute_sleep"):
+        kernel._execute_sleep = 0.0
+
+
 class Streams:
     """Gives stdout and stderr of one kernel a class of their own, and knows who started which thread."""
 
@@ -43,7 +52,11 @@ class Streams:
                 self._headers[ident] = header
 
     def install(self, *, ordered: bool) -> None:
-        """Change the streams' class; `ordered`: what one holds is sent before what is written to the other."""
+        """Change the streams' class; `ordered`: what one holds is sent before what is written to the other.
+
+        Then, too, a stream that holds nothing has nothing to flush: ipykernel, which flushes both twice a cell, would
+        wait for its IO thread each time.
+        """
         last = [self._streams[0]] if self._streams else []
         for stream in self._streams:
             others = [other for other in self._streams if other is not stream] if ordered else []
@@ -72,6 +85,17 @@ class Streams:
                         other._flush()
             return kind.write(self, string)
 
+        def flush(self: Any) -> None:
+            if getattr(self, "_buffers", True) or self.echo is not None or vars(self).get("_sending"):
+                kind.flush(self)
+
+        def send(self: Any) -> None:
+            self._sending = True
+            try:
+                kind._flush(self)
+            finally:
+                self._sending = False
+
         def get(self: Any) -> Any:
             return headers().get(threading.get_ident()) or general.fget(self)  # type: ignore[union-attr]
 
@@ -79,7 +103,7 @@ class Streams:
             general.fset(self, value)  # type: ignore[union-attr]
 
         if others:
-            body["write"] = write
+            body.update(write=write, flush=flush, _flush=send)
         if general is not None:  # ipykernel 6.29 asks by itself who started the thread
             body["parent_header"] = property(get, put)
         made = type(kind.__name__, (kind,), body)

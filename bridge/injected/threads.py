@@ -48,7 +48,12 @@ class Leftovers:
 
 def _children() -> list[int]:
     """The child processes of the main thread; empty where the platform does not list them."""
-    # Read after every cell: the short way, a tenth of a millisecond less than by Path.
+    if hasattr(os, "waitid"):  # not on macOS before Python 3.13
+        try:
+            # Mostly there is none, which this tells in a fraction of the time that a look into /proc takes.
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return []
     try:
         descriptor = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY)
     except OSError:

@@ -129,7 +129,7 @@ def _callback(route: Route, site: Callable[[], Site]) -> Callable[..., Any]:
             return reply
         if events.wanted(environ):
             return _followed(route, here, given)
-        job = Job(lambda: route.handler(here.kernel, given), "execution")
+        job = Job(lambda: route.handler(here.kernel, given))
         if job.wait(here.every):
             return _json(job.result())
         return _begun(job.body(here.every))
@@ -149,7 +149,7 @@ def _followed(route: Route, here: Site, given: dict[str, Any]) -> Any:
         finally:
             feed.close()
 
-    job = Job(call, "execution")
+    job = Job(call)
     first, _ = feed.after(0, here.every)
     return _begun(events.stream(feed, 0, here.every), EVENT_STREAM) if first else _json(job.result())
 

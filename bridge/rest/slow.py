@@ -7,7 +7,9 @@ error that comes later is told inside the reply.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import queue
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,19 +20,59 @@ from bridge.rest.replies import dump, failed_execution
 EVERY = 15.0
 """Seconds between two signs of life."""
 
+IDLE = 60.0
+"""Seconds that a thread waits for its next call before it ends."""
+
 log = logging.getLogger(__name__)
 
 
-class Job:
-    """One call in a thread of its own, which ends with the call: a client that leaves does not end it."""
+class Threads:
+    """Threads that are used again: the start of one takes ten times as long as to hand it a call.
 
-    def __init__(self, call: Callable[[], dict[str, Any]], name: str) -> None:
+    They are daemons: an engine that fails to end a run in time must not hold up the end of the process.
+    """
+
+    def __init__(self) -> None:
+        self._idle: list[queue.SimpleQueue[Callable[[], None]]] = []
+
+    @property
+    def idle(self) -> int:
+        """How many of them wait for a call."""
+        return len(self._idle)
+
+    def run(self, call: Callable[[], None]) -> None:
+        """Has a thread of ours make the call, which must not raise."""
+        try:
+            calls = self._idle.pop()
+        except IndexError:
+            calls = queue.SimpleQueue()
+            threading.Thread(target=self._serve, args=(calls,), name="execution", daemon=True).start()
+        calls.put(call)
+
+    def _serve(self, calls: queue.SimpleQueue[Callable[[], None]]) -> None:
+        while True:  # ends when nobody needs it for IDLE seconds
+            try:
+                calls.get(timeout=IDLE)()
+            except queue.Empty:
+                with contextlib.suppress(ValueError):  # taken this very moment: its call is on its way
+                    self._idle.remove(calls)
+                    return
+            else:
+                self._idle.append(calls)
+
+
+_threads = Threads()
+
+
+class Job:
+    """One call, made by a thread that does nothing else meanwhile: a client that leaves does not end it."""
+
+    def __init__(self, call: Callable[[], dict[str, Any]]) -> None:
         self._call = call
         self._ended = threading.Event()
         self._reply: dict[str, Any] = {}
         self._error: BaseException | None = None
-        # A daemon: an engine that fails to end a run in time must not hold up the end of the process.
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        _threads.run(self._run)
 
     def wait(self, timeout: float) -> bool:
         """True when the call has ended within `timeout` seconds."""
