@@ -20,20 +20,23 @@ _Bytes = bytes | bytearray | memoryview
 
 
 def _hasher() -> tuple[str, Any]:
-    """The address prefix and the hash function: xxh3-128 where xxhash is installed, else sha256."""
+    """The address prefix and what makes a hash: xxh3-128 where xxhash is installed, else sha256."""
     try:
         import xxhash
     except ImportError:
-        return "s", lambda data: hashlib.sha256(data).hexdigest()
-    return "x", xxhash.xxh3_128_hexdigest
+        return "s", hashlib.sha256
+    return "x", xxhash.xxh3_128
 
 
-_PREFIX, _HEX = _hasher()
+_PREFIX, _new_hash = _hasher()
 
 
-def address_of(data: _Bytes) -> str:
-    """The content address of these bytes: `x` + xxh3-128, or `s` + sha256 where xxhash is missing."""
-    return _PREFIX + str(_HEX(data))
+def address_of(*parts: _Bytes) -> str:
+    """The content address of these bytes in a row: `x` + xxh3-128, or `s` + sha256 where xxhash is missing."""
+    digest = _new_hash()
+    for part in parts:
+        digest.update(part)
+    return _PREFIX + str(digest.hexdigest())
 
 
 def addresses_of(data: memoryview) -> list[str]:
@@ -52,9 +55,9 @@ class Folder:
         """Where the blob of that address lies, whether it is there or not."""
         return os.path.join(self.root, address[1:3], address)
 
-    def put(self, data: _Bytes) -> str:
-        """Store these bytes (only when they are not there yet) and give their address."""
-        address = address_of(data)
+    def put(self, *parts: _Bytes) -> str:
+        """Store these bytes in a row (only when they are not there yet) and give their address."""
+        address = address_of(*parts)
         if self.relies_on(address):
             return address
         path = self.path(address)
@@ -63,16 +66,17 @@ class Folder:
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_TRUNC, 0o600)
             with open(descriptor, "wb", buffering=0) as file:
-                view = memoryview(data)
-                while len(view):
-                    view = view[file.write(view) :]
+                for part in parts:
+                    view = memoryview(part)
+                    while len(view):
+                        view = view[file.write(view) :]
             os.replace(temporary, path)
         except BaseException:
             # A full disk or an interrupt must not leave half a file behind.
             if os.path.exists(temporary):
                 os.unlink(temporary)
             raise
-        self.written += len(data)
+        self.written += sum(map(len, parts))
         return address
 
     def relies_on(self, address: str) -> bool:
@@ -90,13 +94,8 @@ class Folder:
 
     def put_chunks(self, data: memoryview, lead: int = 0) -> list[str]:
         """Store a long buffer in chunks; `lead` zero bytes are put before its first byte."""
-        addresses = []
-        for start, stop in _borders(len(data), lead):
-            chunk: _Bytes = data[start:stop]
-            if lead and start == 0:
-                chunk = bytes(lead) + bytes(chunk)
-            addresses.append(self.put(chunk))
-        return addresses
+        borders = _borders(len(data), lead)
+        return [self.put(bytes(lead if start == 0 else 0), data[start:stop]) for start, stop in borders]
 
     def read_chunks(self, addresses: list[str], size: int, lead: int = 0) -> bytearray:
         """The bytes of a long buffer, in fresh memory: one copy."""
