@@ -69,6 +69,10 @@ FINDERS: list[Callable[[type], Reducer | None]] = []
 """What other modules know of types: each gives the reducer for one, or None. They enter themselves here."""
 
 
+LEFT_ALONE: set[type] = set()
+"""Types met before of which `override` leaves all instances to pickle."""
+
+
 def override(saving: Saving, obj: Any) -> Reduced:
     """The reduction of an object that is not a plain built-in one, or NotImplemented."""
     kind = type(obj)
@@ -77,6 +81,7 @@ def override(saving: Saving, obj: Any) -> Reduced:
     except KeyError:
         reducer = _TABLE[kind] = _choose(kind)
     if reducer is None:
+        LEFT_ALONE.add(kind)
         return NotImplemented
     return reducer(saving, obj)
 
@@ -146,6 +151,7 @@ def _choose(kind: type) -> Reducer | None:
 def enter(kind: type, reducer: Reducer) -> None:
     """Take instances of exactly this type with that reducer, which another module has."""
     _TABLE[kind] = reducer
+    LEFT_ALONE.discard(kind)
 
 
 def _has_own_reduce(kind: type) -> bool:
