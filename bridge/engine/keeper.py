@@ -57,6 +57,7 @@ class Keeper:
             },
             manifest=manifest,
             cell=cell,
+            goes_on=True,
         )
         mine.adopt(state, mine.inputs if cell is None else [*mine.inputs, cell])
         return state

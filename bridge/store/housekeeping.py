@@ -21,12 +21,12 @@ _STRAYS_SECONDS = 3600.0
 _FIRST_STRAYS_SECONDS = 600.0
 _LOAD = 20.0  # sweeping takes at most one part in so many of the time
 _CLOSE_SECONDS = 5.0
-CHECKPOINT, USES, SWEEP, STRAYS, LIMIT = "checkpoint", "uses", "sweep", "strays", "limit"
+CHECKPOINT, USES, PINS, SWEEP, STRAYS, LIMIT = "checkpoint", "uses", "pins", "sweep", "strays", "limit"
 
 
 class Housekeeper:
     """Runs in the background, until `close`: `sweep(strays)`, which tells of work left, `checkpoint()`,
-    `write_uses()`, and `keep_limit()`, which tells whether it is to be run again later.
+    `write_uses()`, `tidy_pins()`, and `keep_limit()`, which tells whether it is to be run again later.
     """
 
     def __init__(
@@ -35,11 +35,13 @@ class Housekeeper:
         checkpoint: Callable[[], None],
         write_uses: Callable[[], object] = lambda: None,
         keep_limit: Callable[[], bool] = lambda: False,
+        tidy_pins: Callable[[], object] = lambda: None,
     ) -> None:
         self._sweep = sweep
         self._duties: dict[str, Callable[[], object]] = {  # in the order in which they are done
             CHECKPOINT: checkpoint,
             USES: write_uses,
+            PINS: tidy_pins,
             SWEEP: lambda: self._do_sweep(False),
             STRAYS: lambda: self._do_sweep(True),
             LIMIT: self._do_limit,
@@ -59,6 +61,10 @@ class Housekeeper:
     def log_is_long(self) -> None:
         """The write-ahead log has grown: write it back now."""
         self._ask(CHECKPOINT, 0.0)
+
+    def unpinned(self) -> None:
+        """Nobody may use some pinned states any more: let go of them soon, unless they are used again."""
+        self._ask(PINS, SETTLE_SECONDS)
 
     def used(self) -> None:
         """States have been used: write it down in time."""

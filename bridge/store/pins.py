@@ -7,55 +7,80 @@ import threading
 from collections import Counter
 
 from bridge.errors import HomeDamaged, StateNotFound, StoreError
-from bridge.store.database import Database
+from bridge.store.database import Database, Transaction
 
 _log = logging.getLogger(__name__)
 
 
 class Pins:
-    """The pins of one store. They are rows too, for other processes; rows of a dead owner do not count."""
+    """The pins of one store. They are rows too, for other processes; rows of a dead owner do not count.
+
+    A row is written before its state is used, and may outlast the use until the next `tidy`: a line of cells, each
+    from the state that the one before left, then needs no transaction for its pins.
+    """
 
     def __init__(self, database: Database, owner: str) -> None:
         self._database = database
         self._owner = owner
-        # Two locks: a sweep asks for `held` in a write transaction, which the holder of `_turn` may wait for.
-        self._turn = threading.Lock()
         self._lock = threading.Lock()
         self._counts: Counter[int] = Counter()
+        self._rows: set[int] = set()  # the states whose rows are there, and stay while they are in here
+        self._stale: set[int] = set()  # those whose rows are still to be deleted
 
     def add(self, state: int) -> None:
         """One more user of the state. StateNotFound when it was freed before."""
-        with self._turn:
-            if not self._counts[state]:
-                self._record(state)
-            with self._lock:
+        with self._lock:
+            if state in self._rows:
                 self._counts[state] += 1
+                return
+        self._record(state)
 
-    def remove(self, state: int) -> bool:
-        """One user less; whether the state has neither users nor a name now, so that it can be freed."""
-        with self._turn:
-            with self._lock:
-                self._counts[state] -= 1
-                if self._counts[state]:
-                    return False
+    def remove(self, state: int) -> None:
+        """One user less."""
+        with self._lock:
+            self._counts[state] -= 1
+            if not self._counts[state]:
                 del self._counts[state]
-            try:
-                with self._database.write() as transaction:
-                    transaction.execute(
-                        "DELETE FROM pins WHERE owner = ? AND state = ?", (self._owner, state)
-                    )
-                    found = transaction.execute("SELECT 1 FROM orphans WHERE state = ?", (state,)).fetchone()
-            except HomeDamaged:
-                raise
-            except StoreError as error:  # the row then ends with this process, when its owner's lock does
-                _log.warning("the pin of state %d stays till the end of this process: %s", state, error)
-                return False
-            return found is not None
 
     def held(self) -> set[int]:
         """The states pinned by this store, whether or not their rows could be written."""
         with self._lock:
             return set(self._counts)
+
+    def tidy(self, transaction: Transaction, successor: int | None = None) -> bool:
+        """Delete the rows of states that nobody uses now; whether one of these has lost its name and can be freed.
+
+        `successor` is a state just stored that is likely to be used next: it gets its row at once.
+        """
+        with self._lock:
+            self._stale |= self._rows - self._counts.keys()
+            self._rows -= self._stale
+            gone = set(self._stale)
+        transaction.executemany("DELETE FROM pins WHERE owner = ? AND state = ?", self._keys(gone))
+        if successor is not None:
+            transaction.execute("INSERT OR IGNORE INTO pins VALUES (?, ?)", (self._owner, successor))
+        transaction.after_commit(lambda: self._tidied(gone, successor))
+        orphans = (
+            transaction.execute("SELECT 1 FROM orphans WHERE state = ?", (each,)).fetchone() for each in gone
+        )
+        return any(orphans)
+
+    def settle(self) -> bool:
+        """`tidy` in a transaction of its own, if there is anything to do."""
+        with self._lock:
+            if not (self._stale or self._rows - self._counts.keys()):
+                return False
+        with self._database.write() as transaction:
+            return self.tidy(transaction)
+
+    def _keys(self, states: set[int]) -> list[tuple[str, int]]:
+        return [(self._owner, state) for state in states]
+
+    def _tidied(self, gone: set[int], successor: int | None) -> None:
+        with self._lock:
+            self._stale -= gone
+            if successor is not None:
+                self._rows.add(successor)
 
     def _record(self, state: int) -> None:
         try:
@@ -63,9 +88,19 @@ class Pins:
                 if not transaction.execute("SELECT 1 FROM states WHERE id = ?", (state,)).fetchone():
                     raise StateNotFound(f"state {state} was deleted")
                 transaction.execute("INSERT OR IGNORE INTO pins VALUES (?, ?)", (self._owner, state))
+                transaction.after_commit(lambda: self._recorded(state))
         except HomeDamaged:
             raise
         except StoreError as error:
-            # A full disk must not keep cells from running. The count above holds against our own sweep;
+            # A full disk must not keep cells from running. The count holds against our own sweep;
             # another process's needs room on that disk too.
             _log.warning("the pin of state %d is known to this process alone: %s", state, error)
+            with self._lock:
+                self._counts[state] += 1
+
+    def _recorded(self, state: int) -> None:
+        """Count the first user before any other transaction of this process, which might tidy."""
+        with self._lock:
+            self._stale.discard(state)
+            self._rows.add(state)
+            self._counts[state] += 1

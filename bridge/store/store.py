@@ -85,6 +85,7 @@ class Store:
             checkpoint=self._database.checkpoint,
             write_uses=self._uses.write,
             keep_limit=self._keep_limit,
+            tidy_pins=self._tidy_pins,
         )
         if is_work_left:
             self._housekeeper.garbage()
@@ -205,11 +206,13 @@ class Store:
         info: Mapping[str, Any],
         manifest: Manifest,
         cell: str | None = None,
+        goes_on: bool = False,
     ) -> State:
         """Store a state under the name, all or nothing; once it returns, the state outlives a killed process.
 
-        `cell` is added to the cells of the state, after those up to the row `inputs`. A name that exists keeps its
-        place and its old state goes. Every blob that a new unit names must be in the home: StoreError otherwise.
+        `cell` is added to the cells of the state, after those up to the row `inputs`. `goes_on` says that the state
+        will probably be used at once: it stays pinned for a second. A name that exists keeps its place and its old
+        state goes. Every blob that a new unit names must be in the home: StoreError otherwise.
         """
         manifest = Manifest(dict(manifest.units), tuple(manifest.order))
         kept, taken = split_info(info)
@@ -221,9 +224,11 @@ class Store:
             space = spaces.use(transaction, workspace)
             row = self._insert(transaction, parent, created, code, inputs, kept, taken, manifest)
             was_replaced = state_names.point(transaction, space, name, row)
+            is_garbage = self._pins.tidy(transaction, row if goes_on else None)
         state = State(row, parent, created, code, inputs, join_info(kept, taken), manifest)
         self._remember(state)
-        if was_replaced:
+        self._housekeeper.unpinned()
+        if was_replaced or is_garbage:
             self._housekeeper.garbage()
         if self._limit is not None:
             self._housekeeper.grown()
@@ -274,8 +279,8 @@ class Store:
         try:
             yield state
         finally:
-            if self._pins.remove(state.id):
-                self._housekeeper.garbage()
+            self._pins.remove(state.id)
+            self._housekeeper.unpinned()
 
     # -- cells
 
@@ -475,6 +480,10 @@ class Store:
                 if row not in there:
                     self._states.pop(row, None)
         return freed
+
+    def _tidy_pins(self) -> None:
+        if self._pins.settle():
+            self._housekeeper.garbage()
 
     def _sweep_in_background(self, with_strays: bool) -> bool:
         freed = self._sweep(GRACE, _STRAYS_AGE if with_strays else None)

@@ -115,6 +115,7 @@ class Sweeper:
     def collect(self, grace: float, strays: float | None, progress: Progress = no_progress) -> Freed:
         """Free what can be freed; see Store.collect."""
         with self._lock:
+            self._pins.settle()
             others = self._drop_dead_owners()
             if others:
                 grace = max(grace, GRACE)

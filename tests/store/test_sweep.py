@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bridge.errors import StateNotFound, StoreError
-from bridge.store import sweep
+from bridge.store import housekeeping, sweep
 from bridge.store.contents import read_epoch
 from bridge.store.housekeeping import Housekeeper
 from bridge.store.store import Store
@@ -380,3 +380,32 @@ def test_housekeeping_goes_on_after_an_error(caplog: pytest.LogCaptureFixture) -
     keeper.close()
     assert done == [False, False]
     assert "no room" in caplog.text
+
+
+def test_a_state_that_its_line_goes_on_from_is_pinned_for_a_moment(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "SETTLE_SECONDS", 3600.0)
+    with opened(path) as store, opened(path) as other:
+        state = put(store, "w", "s", goes_on=True)
+        assert counts(other, "pins") == [1]
+        with store.pin(state):
+            put(store, "w", "t", parent=state.id, goes_on=True)
+            assert counts(other, "pins") == [2]
+        put(store, "w", "u", goes_on=True)
+        assert counts(other, "pins") == [1]
+        store.delete("w", "s")
+        store.collect(grace=0)
+        assert store.state(state.id) is None
+        assert counts(other, "pins") == [0]
+
+
+def test_a_state_deleted_while_it_was_used_is_freed_without_being_asked(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(housekeeping, "SETTLE_SECONDS", 0.01)
+    with opened(path) as store, opened(path) as other:
+        state = put(store, "w", "s")
+        with store.pin(state):
+            other.delete("w", "s")
+        assert until(lambda: other.state(state.id) is None)
