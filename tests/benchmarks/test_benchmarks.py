@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks import bench_bridge, bench_jupyter, bench_peer
+from tests.benchmarks import bench_bridge, bench_jupyter, bench_loops, bench_peer
 
 
 @pytest.mark.bench
@@ -23,3 +23,9 @@ def test_print_what_the_bridge_kernel_adds() -> None:
 def test_print_whole_workloads_beside_the_peer() -> None:
     print()
     bench_peer.main()
+
+
+@pytest.mark.bench
+def test_print_what_user_code_costs() -> None:
+    print()
+    bench_loops.main()
