@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import marshal
+import sys
 import types
 import weakref
 from collections.abc import Callable, Iterator
@@ -19,6 +20,8 @@ _STORES = words.word_set("STORE_GLOBAL")
 _CALLS = words.word_set("LOAD_METHOD LOAD_ATTR LOAD_GLOBAL LOAD_NAME IMPORT_NAME")
 _ATTRIBUTES = words.word_set("LOAD_METHOD LOAD_ATTR")
 _FILLERS = words.word_set("PUSH_NULL PRECALL CACHE NOP RESUME")
+_JOINING = ("LOAD_CONST", "LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "FORMAT_", "CONVERT_", "BUILD_STRING")
+_INLINE = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 _KEPT = 4096
 
 # The way to a value: a name of the namespace (or `@module`, `@module:name` for what the function imports itself, or
@@ -38,6 +41,9 @@ class Code:
     ]  # words of strings handed to callables in `words.READERS`, or expanded by a shell escape
     readers: frozenset[str]  # … whose texts are not known, by callee
     pickles: bool
+    dynamic: bool  # takes an attribute that nobody can name, of what it was given or made
+    passed: frozenset[str]  # names whose values go elsewhere than being called
+    makes: bool  # a function
     paths: frozenset[Path]  # attributes it takes of what it names
 
 
@@ -82,6 +88,10 @@ def code_of(code: types.CodeType) -> Code:
     return found
 
 
+def _is_function(constant: Any) -> bool:
+    return isinstance(constant, types.CodeType) and constant.co_name not in _INLINE
+
+
 class _Scan:
     """Reads the instructions of one code object."""
 
@@ -101,12 +111,17 @@ class _Scan:
         names = self._names
         uncertain = bool(names & words.UNSAFE_ATTRIBUTES)
         pickles = bool(names & words.PICKLERS)
+        dynamic = False
+        passed: set[str] = set()
         for i, ins in enumerate(self._instructions):
             if ins.opname in _LOADS:
                 reads.add(ins.argval)
+                if "NULL" not in str(ins.argrepr):  # Python 3.10 does not tell
+                    passed.add(ins.argval)
             elif ins.opname in _STORES:
                 binds.add(ins.argval)
             uncertain = uncertain or self._opens(i, ins)
+            dynamic = dynamic or self._is_dynamic(i, ins)
             if ins.opname in _CALLS and ins.argval in words.READERS:
                 found = self._texts_after(i)
                 if found is None:
@@ -124,6 +139,8 @@ class _Scan:
             if isinstance(constant, str):
                 if names & {"system", "getoutput"}:
                     texts |= words.expanded(constant)
+                elif constant in words.READERS and names & words.GETTERS:
+                    readers.add(constant)
                 elif self._code.co_name in ("__reduce__", "__reduce_ex__"):
                     texts |= words.identifiers(constant)  # a pickler looks for a name of that text
         return Code(
@@ -133,6 +150,9 @@ class _Scan:
             frozenset(texts.union(*[each.texts for each in nested])),
             frozenset(readers.union(*[each.readers for each in nested])),
             pickles or any(each.pickles for each in nested),
+            dynamic or any(each.dynamic for each in nested),
+            frozenset(passed.union(*[each.passed for each in nested])),
+            any(each.makes for each in nested) or any(map(_is_function, self._code.co_consts)),
             frozenset(self._paths.union(*[each.paths for each in nested])),
         )
 
@@ -144,8 +164,67 @@ class _Scan:
         return ins is not None and ins.opname == "LOAD_CONST" and isinstance(ins.argval, str)
 
     def _texts_after(self, i: int) -> set[str] | None:
-        """Words of the constant string that is the first argument of the call begun at i; None: not constant."""
-        return words.identifiers(self._instructions[i + 1].argval) if self._is_text(i + 1) else None
+        """Words of the constant strings that are the first arguments of the call begun at i; None: not constant."""
+        found: set[str] = set()
+        name, following = self._instructions[i].argval, self._after(i + 1)
+        if following is not None and following.opname.startswith("CALL") and following.arg == 0:
+            return None if name in words.RECALLERS else found  # nothing to take names from: `model.eval()`
+        first = i + 1
+        while self._is_text(i + 1):
+            i += 1
+            found |= words.identifiers(self._instructions[i].argval)
+        following = self._after(i + 1)
+        ended = following is not None and (
+            "CALL" in following.opname or "KW" in following.opname or isinstance(following.argval, tuple)
+        )
+        return found if i >= first and (ended or name not in words.LATE_READERS) else None
+
+    def _is_dynamic(self, i: int, ins: Any) -> bool:
+        """Whether an attribute by a computed name is taken; notes a path where it is known of what."""
+        before = self._after(i - 1) if i else None
+        if ins.argval in words.FORMATTERS and ins.opname in _ATTRIBUTES:
+            return not (before is not None and before.opname == "LOAD_CONST")
+        if ins.argval not in words.GETTERS or ins.opname not in _CALLS or ins.opname == "IMPORT_NAME":
+            return False
+        if ins.argval != "getattr":
+            return ins.argval == "getattr_static" or not self._is_text(i + 1)
+        if ins.opname != "LOAD_GLOBAL" or (sys.version_info >= (3, 11) and "NULL" not in str(ins.argrepr)):
+            return True  # it goes elsewhere
+        return self._takes_any(i + 1)
+
+    def _takes_any(self, i: int) -> bool:
+        """The same of `getattr(…`, whose arguments begin at i."""
+        ins = self._after(i)
+        if ins is None:
+            return True
+        both = isinstance(ins.argval, tuple)  # one instruction for two names
+        root = ins.argval[0] if both else ins.argval
+        attributes = [] if both else list(self._attributes(i + 1))
+        if not both and self._is_plain_text(i + 1 + len(attributes)):
+            return False
+        if "LOAD_FAST" in ins.opname or ins.opname == "LOAD_DEREF":
+            if root in ("self", "cls") and not attributes:
+                return False
+            root = self._imported.get(root)
+        elif ins.opname not in _LOADS or "NULL" in str(ins.argrepr):
+            return True
+        if root is None:
+            return True
+        self._paths.add((root, *attributes, "__getattr__"))
+        return False
+
+    def _is_plain_text(self, i: int) -> bool:
+        """Whether the argument that begins at i is a text, or begins with one, through which nothing is seen."""
+        if not self._is_text(i):
+            return False
+        start = self._instructions[i].argval
+        if not start or "%" in start or any(text.startswith(start) for text in words.UNSAFE_TEXTS):
+            return False
+        while (ins := self._after(i)) is not None and "CALL" not in ins.opname:
+            if not (ins.opname.startswith(_JOINING) or (ins.opname == "BINARY_OP" and ins.argrepr == "+")):
+                return False
+            i += 1
+        return True
 
     def _opens(self, i: int, ins: Any) -> bool:
         """Whether this instruction can open the namespace; notes the paths that begin at it."""

@@ -4,7 +4,8 @@ it ran.
 The tree says in which order names are met and under which conditions; `judge` walks it once it is known
 which branches ran. Nodes are tuples, the first item names the kind:
 
-    read name · bind name · says name text (binds a constant) · maybe name (may bind) · del name
+    read name · call name (reads it and hands it on to nobody) · bind name · says name text (binds a constant)
+    maybe name (may bind) · del name
     seq nodes · jump "exit"/"break"/"continue"
     step mark node names        a statement, marked when it is over; these names it binds last of all
     opt mark node               an expression part that may be skipped (`b` in `a and b`)
@@ -24,6 +25,7 @@ which branches ran. Nodes are tuples, the first item names the kind:
     format template whole names attributes that a text names, of what is made from the names
     import name module          a module, or `module:attribute`, bound to a name
     strings callee texts variables parts whole
+    reader name attribute       a method of `words.READERS` that is not called at once, of what is made from the name
 
 A key is (code name, first line) of a function's code object. Function bodies are not walked here: their
 code objects tell what they read (see `reach`); `park` and `run` only say whether they can have run. A

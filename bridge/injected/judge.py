@@ -46,6 +46,7 @@ class Judge:
         self.lent_codes: set[types.CodeType] = set()
         self.spoken: dict[str, Killed] = {}  # variables whose text a library took names from
         self.said: dict[str, set[str]] = {}  # words of texts bound to a name in the cell
+        self.passed: set[str] = set()  # names whose values went elsewhere than being called
         self.unsaid: set[str] = set()  # names bound to anything else
         self.paths: set[tuple[str, ...]] = set()  # of attributes that were taken
         self.formats: list[tuple[str | None, bool, tuple[str, ...]]] = []  # texts that name attributes
@@ -111,6 +112,10 @@ class Judge:
     # -- single nodes
 
     def _read(self, killed: Killed, name: str) -> Killed:
+        self.passed.add(name)
+        return self._call(killed, name)
+
+    def _call(self, killed: Killed, name: str) -> Killed:
         self.load(name, killed)
         return killed
 
@@ -153,7 +158,7 @@ class Judge:
         while waiting:
             each = waiting.pop()
             if isinstance(each, tuple) and each:
-                if each[0] == "read":
+                if each[0] in ("read", "call"):
                     self.lent.add(each[1])
                 elif each[0] == "run":
                     self.lent_codes.update(self._functions(each[1]))
@@ -399,12 +404,23 @@ class Judge:
             self.spoken[variable] = killed if known is None else known & killed
             held = self._text_of(variable)
             names |= held or set()
-            if held is None and variable in parts and variable not in killed:
+            if held is None and variable not in killed and (variable in parts or self._speaks(variable)):
                 whole = False
         for name in names:
             if name in self.before or name in self.after:
                 self.load(name, killed, unseen=True)
         self.uncertain = self.uncertain or not whole
+        return killed
+
+    def _speaks(self, name: str) -> bool:
+        """Whether what a name holds, which is no text, may be one that was taken apart: a formula, a statement."""
+        return words.reads_texts(_package(self.after.get(name, _MISSING)))
+
+    def _reader(self, killed: Killed, name: str | None, attribute: str) -> Killed:
+        package = _package(self.resolve(name))
+        known = package not in ("", "builtins", "main__") and package not in words.READERS[attribute]
+        loaded = any(library in sys.modules for library in words.READERS[attribute])
+        self.uncertain = self.uncertain or (loaded and not known)
         return killed
 
     def _classes(self, killed: Killed, dotted: str | None) -> Killed:
@@ -413,6 +429,16 @@ class Judge:
         if not (isinstance(module, str) and module.partition(".")[0] in words.DATA_MODULES):
             self.pickled = killed if self.pickled is None else self.pickled & killed
         return killed
+
+
+def _package(value: Any) -> str:
+    """The package that a value, or the class of one, comes from."""
+    if isinstance(value, types.ModuleType):
+        name: Any = value.__name__
+    else:
+        plain = isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType))
+        name = getattr(value if plain else type(value), "__module__", "")
+    return name.partition(".")[0].lstrip("_") if isinstance(name, str) and value is not _MISSING else ""
 
 
 def _merge(ends: list[Killed | None]) -> Killed | None:

@@ -7,6 +7,7 @@ Who holds one can read everything, whatever way it came to him: from a container
 from __future__ import annotations
 
 import builtins
+import operator
 import sys
 import types
 from typing import Any
@@ -55,7 +56,7 @@ def opens(value: Any, namespace: dict[str, Any]) -> bool:
     """Whether the value itself opens the namespace (not what it refers to)."""
     kind = type(value)
     if kind in _FUNCTIONS:
-        return _function_opens(value, namespace)
+        return _function_opens(value, namespace) or reads_texts(value)
     if kind is dict:
         return value is namespace or value is sys.modules or value is vars(builtins)
     if kind is types.ModuleType or issubclass(kind, types.ModuleType):
@@ -66,7 +67,9 @@ def opens(value: Any, namespace: dict[str, Any]) -> bool:
         if is_shell(value.__self__):
             return getattr(value.__func__, "__name__", "") not in words.SHELL_PARTS
         return opens(value.__func__, namespace)
-    return is_shell(value)
+    if kind is operator.attrgetter or kind is operator.methodcaller:
+        return any(map(words.opens_as_text, value.__reduce__()[1]))
+    return is_shell(value) or reads_texts(value)
 
 
 def _module_opens(module: Any, namespace: dict[str, Any]) -> bool:
@@ -126,6 +129,24 @@ def opens_by_any_name(value: Any, namespace: dict[str, Any]) -> bool:
     if isinstance(value, types.ModuleType):
         return is_risky(value) or _module_opens(value, namespace)
     return isinstance(value, (*_FUNCTIONS, types.MethodType)) or value is object or is_shell(value)
+
+
+def reads_texts(value: Any) -> bool:
+    """Whether it is a function or method that takes names from its caller's frame out of a text."""
+    function = value.__func__ if type(value) is types.MethodType else value
+    if type(function) not in _FUNCTIONS and _module_of(type(function)) != "nanobind":
+        return False
+    name, module = getattr(function, "__name__", None), getattr(function, "__module__", None)
+    if not isinstance(name, str) or not isinstance(module, str):
+        return False
+    package = module.partition(".")[0].lstrip("_")
+    # DuckDB's begin with what they belong to: `module_sql`.
+    return any(package in words.READERS.get(each, ()) for each in (name, name.rpartition("_")[2]))
+
+
+def takes_any_attribute(value: Any) -> bool:
+    """Whether it takes an attribute by a text that is given to it."""
+    return value is getattr or value is operator.attrgetter or value is operator.methodcaller
 
 
 def may_format(value: Any) -> bool:

@@ -102,6 +102,8 @@ class Lookup:
             return About(text=words.identifiers(value[:100_000]))
         if name == "get_ipython" and type(value) is types.MethodType and keys.is_shell(value.__self__):
             return _PLAIN  # what is done with it is looked at where it is named
+        if name in words.READERS and keys.reads_texts(value):
+            return _PLAIN  # where it is called the text tells
         if keys.opens(value, self._namespace):
             return About(unsafe=True)
         if not functions:
@@ -151,7 +153,7 @@ def _collect(unit: Unit, names: set[str], codes: list[types.CodeType]) -> None:
         if isinstance(node, Unit):
             _collect(node, names, codes)
         elif isinstance(node, tuple) and node:
-            if node[0] in ("read", "see"):
+            if node[0] in ("read", "call", "see"):
                 names.add(node[1])
             elif node[0] == "alias":
                 names.add(node[2])
@@ -171,6 +173,8 @@ class Spread:
         self._lookup = lookup
         self._namespace = namespace
         self._paths: set[Path] = set()  # that were looked at
+        self._dynamic: set[types.CodeType] = set()  # functions that take attributes which nobody can name
+        self._makes = False  # functions that make functions
         self._binds: set[str] = set()  # by functions
         self.hid = False  # functions that were not found may have run
         self.lent: set[types.CodeType] = set()  # functions that a library may call from now on
@@ -203,6 +207,9 @@ class Spread:
             judge.uncertain = any(map(self._opens, judge.roots)) or any(
                 self._follows(*each) for each in judge.formats
             )
+        if not judge.uncertain and (self._dynamic or any(map(self._takes_any, judge.roots))):
+            handed = self._makes or judge.codes.keys() - self._dynamic
+            judge.uncertain = bool(handed) or any(map(self._hands_on, judge.roots))
         if judge.spoken.keys() & (judge.unsaid | self._binds):  # a text made in the cell, not known
             judge.uncertain = True
 
@@ -233,7 +240,29 @@ class Spread:
             return any(keys.opens(each, self._namespace) for each in bound)
         if name in ("get_ipython", "_", "__", "___"):  # the last are set by what the cell showed
             return False
+        if name in words.READERS and keys.reads_texts(value):
+            return name in judge.passed
         return keys.opens(value, self._namespace)
+
+    def _takes_any(self, name: str) -> bool:
+        """Whether a name holds `getattr` or the like, under a name or in a way that the code does not tell."""
+        used = name in self._judge.passed or name not in words.GETTERS
+        return used and any(map(keys.takes_any_attribute, self._starts(name)))
+
+    def _hands_on(self, name: str) -> bool:
+        """Whether a function, or what leads to one, can come from a name to others."""
+        for value in self._starts(name):
+            if name in self._judge.passed and keys.opens_by_any_name(value, self._namespace):
+                return True
+            kept: Any = value
+            if type(value) is types.FunctionType and value.__globals__ is self._namespace:
+                if name not in self._judge.passed:  # only called: what it was made with counts
+                    kept = (value.__defaults__, value.__kwdefaults__, value.__closure__, value.__dict__)
+            elif value is getattr(builtins, name, _UNKNOWN):
+                continue
+            if kept is not _UNKNOWN and self._lookup.leads(kept):
+                return True
+        return False
 
     def _follow(self, paths: Collection[Path], killed: Killed, codes: dict[types.CodeType, Killed]) -> None:
         """Looks at what attributes of modules are: a cell may have put a function, or worse, there."""
@@ -267,6 +296,8 @@ class Spread:
             if name == "__getattr__":  # one that is not known
                 judge.uncertain = judge.uncertain or keys.opens_by_any_name(value, self._namespace)
             if not isinstance(value, types.ModuleType):
+                if rest[-1] == "__getattr__" and name != "__getattr__":  # of an attribute of it
+                    judge.uncertain = judge.uncertain or value is _UNKNOWN or self._lookup.leads(value)
                 break
             held = types.ModuleType.__getattribute__(value, "__dict__")
             if name == "__dict__":
@@ -281,11 +312,15 @@ class Spread:
 
     def _opens_here(self, value: Any) -> bool:
         shell = isinstance(value, types.FunctionType) and value.__name__ == "get_ipython"
-        return not shell and keys.opens(value, self._namespace)
+        return not shell and not keys.reads_texts(value) and keys.opens(value, self._namespace)
 
     def _code(self, code: types.CodeType, killed: Killed, names: dict[str, Killed]) -> None:
         judge = self._judge
         summary = code_of(code)
+        judge.passed |= summary.passed
+        self._makes = self._makes or summary.makes
+        if summary.dynamic:
+            self._dynamic.add(code)
         for name in summary.reads | summary.texts:
             judge.load(name, killed, unseen=name in summary.texts)
             _fewer(names, name, judge.roots[name])

@@ -151,16 +151,27 @@ class ValueBuilder:
             return found
         return self._children(node)
 
-    def _value_attribute(self, node: ast.Attribute) -> Node:
+    def _value_attribute(self, node: ast.Attribute, *, called: bool = False) -> Node:
         if _is_shell(node.value):
             return NOTHING if node.attr in words.SHELL_PARTS else ("any",)
         inner = self.value(node.value)
+        if node.attr in words.READERS and isinstance(node.ctx, ast.Load) and not called:
+            inner = seq(inner, ("reader", words.first_name(node.value), node.attr))
         stored = isinstance(node.ctx, ast.Store) and node.attr == "__code__"
         # A descriptor that came out of a class's dict gives what an attribute of its name would.
         unbound = node.attr == "__get__" and words.dotted(node.value) is None
         if stored or unbound or node.attr == "modules" or node.attr in words.UNSAFE_ATTRIBUTES:
             return seq(inner, ("any",))
         return seq(inner, self._attribute(node, node.attr))
+
+    def _callee(self, node: ast.expr) -> Node:
+        """What is called: a name or an attribute that goes nowhere else."""
+        if isinstance(node, ast.Name):
+            loaded = self._load(node.id) or NOTHING
+            return ("call", node.id) if loaded == ("read", node.id) else loaded
+        if isinstance(node, ast.Attribute):
+            return self._value_attribute(node, called=True)
+        return self.value(node)
 
     def _attribute(self, node: ast.Attribute, attr: str) -> Node | None:
         """What is to be told of an attribute once its value can be looked up."""
@@ -293,7 +304,7 @@ class ValueBuilder:
                 return seq(self.value(func.value.value), self._rest_of_call(node))  # type: ignore[attr-defined]
             if func.attr == "import_module":  # its text tells
                 return seq(self.value(func.value), self._rest_of_call(node))
-        return self._children(node)
+        return seq(self._callee(func), self._rest_of_call(node))
 
     def _risks(self, node: ast.Call, name: str | None) -> Iterable[Node | None]:
         """Calls that take an attribute, or a module, by a text."""
@@ -301,6 +312,7 @@ class ValueBuilder:
             attr = words.text_of(node.args[1])
             if attr is not None:
                 yield ("any",) if attr == "modules" else None
+                yield ("reader", words.first_name(node.args[0]), attr) if attr in words.READERS else None
                 yield self._attribute(ast.Attribute(node.args[0], attr, ast.Load()), attr)
             else:
                 yield self._any_attribute(node.args[0])
@@ -315,6 +327,7 @@ class ValueBuilder:
             parts = {part for text in texts for part in text.split(".")}
             risky = parts & (words.LOADERS | words.UNSAFE_NAMES | words.UNSAFE_ATTRIBUTES | {"modules"})
             yield ("any",) if risky or (len(texts) < len(node.args) and name == "attrgetter") else None
+            yield from (("reader", None, part) for part in parts if part in words.READERS)
         elif name == "import_module":
             fixed = node.args and _is_text(node.args[0])
             yield None if fixed else ("any",)

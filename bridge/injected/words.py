@@ -35,7 +35,7 @@ UNSAFE_ATTRIBUTES = word_set(
     find_user_code globals locals exec __import__ user_expressions getclosurevars run_path run_module
     _main_mod_cache set_trace post_mortem drop_by_id run_ast_nodes _run_cell __subclasses__ pythonapi
     py_object get_type_hints dump_session load_session load_module load_module_asdict dump_module
-    breakpointhook unsafe_load unsafe_load_all UnsafeLoader __self__ __getattribute__"""
+    breakpointhook unsafe_load unsafe_load_all UnsafeLoader __self__ __getattribute__ register_globals"""
 )
 # The same as texts, whole or between dots: `getattr(f, "__globals__")`, `attrgetter("f_back.f_globals")`;
 # and arguments by which libraries are told to go to the namespace.
@@ -44,6 +44,8 @@ UNSAFE_TEXTS = (UNSAFE_ATTRIBUTES - word_set("ev ex exec globals locals")) | wor
 )
 # Methods that follow the attributes named in a text: `"{0.x}".format(y)`.
 FORMATTERS = word_set("format format_map vformat get_field")
+# What takes an attribute by a text, or gives what does.
+GETTERS = word_set("getattr attrgetter methodcaller getattr_static")
 # What is read of the shell without a look at the namespace.
 SHELL_PARTS = word_set(
     """__class__ __module__ config display_formatter display_pub events execution_count colors register_magics
@@ -78,7 +80,12 @@ _SQL = ("duckdb", "polars", "pandasql", "chdb", "ibis")
 READERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(word_set("query eval"), _PANDAS),
     **dict.fromkeys(word_set("evaluate re_evaluate validate"), ("numexpr",)),
-    **dict.fromkeys(word_set("sql execute executemany from_query query_df sqldf query_relation"), _SQL),
+    **dict.fromkeys(
+        word_set(
+            "sql execute executemany execute_global from_query query_df sqldf query_relation table view"
+        ),
+        _SQL,
+    ),
     **dict.fromkeys(
         word_set("""
         ols wls gls glsar glm rlm gee mixedlm logit probit poisson mnlogit negativebinomial quantreg phreg
@@ -89,6 +96,10 @@ READERS: dict[str, tuple[str, ...]] = {
     "bmat": ("numpy",),
 }
 _TEXT_KEYWORDS = word_set("expr formula query sql string")
+# Those that take a text again that they were given once.
+RECALLERS = word_set("re_evaluate")
+# Those whose text may come second.
+LATE_READERS = word_set("query query_df")
 # Calls that look up classes and functions in the main module by name.
 PICKLERS = word_set("to_pickle dump dumps Pickler")
 # … and any name of it, if the pickle says so.
@@ -127,6 +138,11 @@ def expanded(line: str) -> set[str]:
 def names_main(value: Any) -> bool:
     """A string constant that names the main module, in whatever sentence."""
     return isinstance(value, str) and "__main__" in value
+
+
+def reads_texts(package: str) -> bool:
+    """Whether a library takes names from its caller's frame out of strings."""
+    return any(package in libraries for libraries in READERS.values())
 
 
 def opens_as_text(value: Any) -> bool:
@@ -212,8 +228,9 @@ def _strings(name: str, node: ast.Call) -> tuple[Any, ...]:
     texts = [each for each in constants if isinstance(each, str)]
     variables: list[str] = []
     parts: list[str] = []
-    whole = all(each.arg is not None for each in node.keywords)
-    spoken = [*node.args[:1], *[each.value for each in node.keywords if each.arg in _TEXT_KEYWORDS]]
+    whole = name not in RECALLERS and all(each.arg is not None for each in node.keywords)
+    places = 2 if name in LATE_READERS else 1
+    spoken = [*node.args[:places], *[each.value for each in node.keywords if each.arg in _TEXT_KEYWORDS]]
     for each in spoken:
         if isinstance(each, ast.Name):
             variables.append(each.id)

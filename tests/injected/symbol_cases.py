@@ -319,6 +319,35 @@ PLAIN_ROWS = [
     row("getattr(str(a), 'up' + 'per')()", "a"),
     row("print.__self__.eval('a')", EVERY),
     row("getattr(len, '__se' + 'lf__')", EVERY),
+    # the same inside functions, whose arguments nobody knows
+    row("def q(o, n): return getattr(o, n)\nq(q, ''.join(['__glo', 'bals__']))['a']", EVERY, "q"),
+    row("def q(o, n): return getattr(o, n)\nq(lambda: b, chr(95))", EVERY, "q"),
+    row("def q(o, n): return getattr(o, n)\nq(print, chr(95))", EVERY, "q"),
+    row(
+        "def q(o, n): return getattr(o, n)\nclass Q:\n    def m(self): return b\nq(Q(), chr(95))",
+        EVERY,
+        "q Q",
+    ),
+    row("def q(n, o=(lambda: b)): return getattr(o, n)\nq(chr(95))", EVERY, "q"),
+    row("def q(o, n): return getattr(o[0], n)\nr = [q]\nq(r, chr(95))", EVERY, "q r"),
+    row("def q(n):\n    def r(): return b\n    return getattr(r, n)\nq(chr(95))", EVERY, "q"),
+    row("def q(n):\n    import inspect\n    return getattr(inspect, n)\nq(chr(95))", EVERY, "q"),
+    row("import inspect as w\ndef q(n): return getattr(w, n)\nq(chr(95))", EVERY, "q w"),
+    row("def q(n): return getattr(q.__get__, n)\nq(chr(95))", EVERY, "q"),
+    row("def q(o, n): return getattr(o, '%s' % n)\nq(q, chr(95))", EVERY, "q"),
+    row("def q(o, n): return getattr(o, '__' + n)\nq(q, chr(95))", EVERY, "q"),
+    row("def q(o, n): return getattr(o, f'do_{n}', 0)\nq(q, a)", "a", "q"),
+    row("def q(o, n): return getattr(o, 'do_' + n, 0)\nq(q, str(a))", "a", "q"),
+    row("def q(o, n): return getattr(o, n, 0)\nq(xs, str(a)), q(math, chr(95))", "a math xs", "q"),
+    row("def q(n): return getattr(math, n, 0)\nq(chr(95))", "math", "q"),
+    row("class Q:\n    def m(self, n): return getattr(self, n, 0)\nQ().m(chr(95))", "", "Q"),
+    row("def q(t, o): return t.format(o)\nq(str(a), q)", EVERY, "q"),
+    row("def q(t, o): return t.format(o)\nq(str(a), xs)", "a xs", "q"),
+    row("import operator\ndef q(n): return operator.attrgetter(n)\nq(chr(95))(q)", EVERY, "operator q"),
+    row("import operator\ndef q(o): return operator.attrgetter('real')(o)\nq(a)", "a", "operator q"),
+    row("list(map(getattr, [lambda: b], [chr(95)]))", EVERY),
+    row("w = getattr\nw(lambda: b, chr(95))", EVERY, "w"),
+    row("def q(): pass\ngetattr(q.__get__, chr(95))", EVERY, "q"),
     # libraries that look for what a text names
     row("import unittest.mock as q\nq.patch('__ma' + chr(105) + 'n__.a', 3)", EVERY, "q"),
     row("import unittest.mock as q\nq.patch.dict('os.environ')", EVERY, "q"),
@@ -457,6 +486,7 @@ USUAL_ROWS = [
     row("getattr(np, names[0])(arr)", "arr names np"),
     row("df['p'] = [fare.price(q) for q in df['n']]", "df fare"),
     row("ledger.load().eval()", "ledger"),
+    row("def q(o): return o.eval()\nq(ledger)", "ledger", "q"),
     row("np.stack([arr, arr]); np.trace(arr)", "arr np"),
     row("rng.choice(arr.ravel(), 2)", "arr rng"),
     row("for q, w in tally(df):\n    print(q)", "df tally", "q w"),
@@ -568,4 +598,52 @@ FRAME_ROWS = [
     row("g(df, q)", EVERY),
     row("df.apply(lambda r: x)", "df x"),
     row("df.loc[0] = 1", "df"),
+    row("getattr(df, 'query')('n > @x')", EVERY),
+    row("w = df.query\nw('n > @x')", EVERY, "w"),
+    row("[df.query][0]('n > @x')", EVERY),
+    row("list(map(df.query, ['n > @x']))", EVERY),
+    row("import operator\noperator.methodcaller('query', 'n > @x')(df)", EVERY, "operator"),
+    row("def h(s): return list(map(s.query, ['n > @x']))\nh(df)", EVERY, "h"),
+    row("def h(s): return getattr(s, 'query')('n > @x')\nh(df)", EVERY, "h"),
+    row("def h(s): return s.query('n > @x', engine='python')\nh(df)", "df x", "h"),
+    row("from pandas import eval as w\nw('x + y')", EVERY, "w"),
+    row("from urllib.parse import urlparse\nurlparse('//n?x').query", "", "urlparse"),
+]
+
+READERS = """import duckdb, numexpr, numpy as np, pandas as pd, patsy, polars as pl
+df = pd.DataFrame({'n': [1.0, 2.0], 'm': [2.0, 1.0]})
+pdf = pl.DataFrame({'n': [1, 2]})
+arr = np.arange(3.0); k = np.ones(3); x = 1; unused = [1]
+con = duckdb.connect(); held = con.sql; sentence = 'from df'; parsed = duckdb.extract_statements('from df')[0]
+from duckdb import sql
+def double(v): return v * 2
+def add(k): return numexpr.evaluate('k + arr')
+def design(d): return patsy.dmatrix('double(n)', d)
+def rows(): return duckdb.sql('from df').fetchall()"""
+READER_ROWS = [
+    row("numexpr.evaluate('arr * 2 + k')", "arr k numexpr"),
+    row("e = 'arr + 1'\nnumexpr.evaluate(e)", "arr numexpr", "e"),
+    row("numexpr.evaluate('arr + k'); numexpr.re_evaluate()", EVERY),
+    row("from numexpr import evaluate as q\nq('arr + k')", EVERY, "q"),
+    row("add(k)", "add arr k numexpr"),
+    row("patsy.dmatrix('double(n)', df)", "df double patsy"),
+    row("patsy.dmatrices('m ~ np.log(n)', df)", "df np patsy"),
+    row("q = patsy.ModelDesc.from_formula('double(n)')\npatsy.dmatrix(q, df)", EVERY, "q"),
+    row("design(df)", "design df double patsy"),
+    row("duckdb.sql('from df').fetchall()", "df duckdb"),
+    row("duckdb.sql(sentence).fetchall()", "df duckdb sentence"),
+    row("duckdb.sql(f'from df where n > {x}').fetchall()", "df duckdb x"),
+    row("sql('from df').fetchall()", "df sql"),
+    row("list(map(sql, ['from df']))", EVERY),
+    row("duckdb.view('df').fetchall()", "df duckdb"),
+    row("con.table('df').fetchall()", "con df"),
+    row("con.execute('select sum(n) from df').fetchall()", "con df"),
+    row("held('from df').fetchall()", EVERY),
+    row("duckdb.execute(parsed).fetchall()", EVERY),
+    row("q = duckdb.sql('from df')\nq.query('v', 'select sum(n) from v').fetchall()", "df duckdb", "q"),
+    row("duckdb.query_df(pd.DataFrame({'n': [1]}), 'v', sentence).fetchall()", EVERY),
+    row("rows()", "df duckdb rows"),
+    row("pl.sql('select sum(n) from pdf').collect()", "pdf pl"),
+    row("pl.SQLContext.execute_global('select sum(n) from pdf')", "pdf pl"),
+    row("pl.SQLContext(register_globals=True)", EVERY),
 ]

@@ -134,6 +134,13 @@ def test_names_in_texts_that_libraries_read(bench: Bench, row: cases.Row) -> Non
     check(bench, cases.FRAMES, row)
 
 
+@pytest.mark.parametrize("row", cases.READER_ROWS, ids=lambda row: row[0])
+def test_names_in_texts_that_other_libraries_read(bench: Bench, row: cases.Row) -> None:
+    for library in ("duckdb", "numexpr", "patsy", "polars"):
+        pytest.importorskip(library)
+    check(bench, cases.READERS, row)
+
+
 @pytest.mark.parametrize("row", cases.HOLDER_ROWS, ids=lambda row: row[0])
 def test_values_that_open_the_namespace(bench: Bench, row: cases.Row) -> None:
     check(bench, cases.HOLDERS, row)
@@ -255,6 +262,7 @@ def test_large_containers_do_not_end_certainty(bench: Bench) -> None:
 
 def test_the_lists_are_those_of_a_kernel_that_restored_the_state(bench: Bench) -> None:
     pytest.importorskip("numpy")
+    gc.collect()  # functions of other tests' notebooks live in this process too
     cells = [
         "import numpy as np\nx = 1; q = 3\ndef f(): return x\nclass K:\n    def m(self): return f()",
         "%who",  # uncertain: what it made is not known at once
