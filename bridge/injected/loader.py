@@ -9,11 +9,14 @@ from __future__ import annotations
 import io
 import pickle
 import types
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from . import arrays, atoms, blobs, classes, failures, rebuild
 from .ledger import Ledger, Unit
+from .picklers import called_among
 
 
 class MissingNode(Exception):
@@ -51,6 +54,7 @@ class Loader:
         self._started: set[str] = set()
         self._current: list[Source] = []
         self._pieces: dict[str, list[atoms.Piece]] = {}  # by unit, what its arrays of atoms consist of
+        self._late: list[Source] = []  # that could not be loaded at once
         self._bare = 0  # in a skeleton nothing is filled: its own node is not there yet to be referred to
 
     def load(self, sources: list[Source]) -> None:
@@ -61,6 +65,7 @@ class Loader:
                 self._announce(source)
             for source in sources:
                 self._load(source)
+            self._load_late()
         finally:
             rebuild.loading.pop()
         for key, obj in self._made.items():
@@ -88,13 +93,18 @@ class Loader:
             for key in source.record["nodes"]:
                 self._skeleton(key)
             buffers = [self._buffer(stored) for stored in source.record["buffers"]]
-            _, roots = self._unpickle(source, buffers)
-            # A unit may have been taken into its state for some of its names alone.
-            self.values.update((root, roots[root]) for root in source.record["roots"] if root in roots)
+            self._take(source, _unpickler(source, buffers)())
         except BaseException as error:  # whatever the unit's own classes raise while they are loaded
-            self._fail(source, error)
+            if source.record["nodes"]:
+                self._fail(source, error)
+            else:
+                self._late.append(source)
         finally:
             self._current.pop()
+        self._record(source)
+
+    def _record(self, source: Source) -> None:
+        """Enter a unit in the ledger, whether it could be loaded or not."""
         unit = source.record
         self.ledger.add(
             Unit(
@@ -107,12 +117,25 @@ class Loader:
             )
         )
 
-    def _unpickle(self, source: Source, buffers: list[Any]) -> Any:
-        if source.record["engine"] == "dill":
-            import dill
+    def _take(self, source: Source, loaded: Any) -> None:
+        """Note the values of a unit, which may have been taken into its state for some of its names alone."""
+        _, roots = loaded
+        self.values.update((root, roots[root]) for root in source.record["roots"] if root in roots)
 
-            return dill.Unpickler(io.BytesIO(source.data), buffers=buffers).load()
-        return pickle.loads(source.data, buffers=buffers)
+    def _load_late(self) -> None:
+        """Try again what failed, where the names of the state are to be seen."""
+        names = {**self.globals, **self.values} if self._late else {}
+        for source in self._late:
+            self._current.append(source)
+            self._pieces.pop(source.key, None)
+            try:
+                buffers = [self._buffer(stored) for stored in source.record["buffers"]]
+                self._take(source, called_among(names, _unpickler(source, buffers)))
+            except BaseException as error:  # as above
+                self._fail(source, error)
+            finally:
+                self._current.pop()
+            self._record(source)
 
     def _fail(self, source: Source, error: BaseException) -> None:
         self._started.add(source.key)
@@ -205,6 +228,16 @@ class Loader:
         array, pieces = atoms.load(addresses, shape, order, self.ledger.pieces, self.folder)
         self._pieces.setdefault(source.key, []).extend(pieces)
         return array
+
+
+def _unpickler(source: Source, buffers: list[Any]) -> Callable[[], Any]:
+    """What loads the pickle of a unit when it is called."""
+    if source.record["engine"] == "dill":
+        import dill
+
+        unpickler = dill.Unpickler(io.BytesIO(source.data), buffers=buffers)
+        return cast(Callable[[], Any], unpickler.load)
+    return partial(pickle.loads, source.data, buffers=buffers)
 
 
 def _can_wait(node: Any, source: Source) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import pickle
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,18 @@ from . import reducers
 
 if TYPE_CHECKING:
     from .reducers import Saving
+
+
+def called_among(names: dict[str, Any], function: Callable[[], Any]) -> Any:
+    """What the function gives when it is called from a frame whose globals are these.
+
+    Some libraries look for names in the frame that loads their objects: statsmodels evaluates its formulas again.
+    """
+    return types.FunctionType(_call.__code__, names)(function)
+
+
+def _call(function: Callable[[], Any]) -> Any:
+    return function()
 
 
 class Sink(io.BytesIO):

@@ -6,9 +6,10 @@ import importlib
 import pickle
 import sys
 import types
+from functools import partial
 from typing import Any, Protocol
 
-from . import failures, rebuild, reducers
+from . import failures, picklers, rebuild, reducers
 
 _LARGE = 32 * 1024  # bytes of a pickle that is not loaded for a trial
 _tried: set[type] = set()
@@ -56,7 +57,8 @@ def check(roots: dict[str, Any], data: bytes, engine: str, ledger: Nodes, scope:
     _tried.add(kind)
     rebuild.loading.append(_Trial(ledger, scope))
     try:
-        _, loaded = (importlib.import_module("dill") if engine == "dill" else pickle).loads(data)
+        loads = (importlib.import_module("dill") if engine == "dill" else pickle).loads
+        _, loaded = picklers.called_among(scope, partial(loads, data))
         back = {type(value) for value in loaded.values()}
     except Exception as error:  # whatever a library raises when it is given what it saved
         _tried.discard(kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -252,3 +253,18 @@ def test_what_sees_every_name_reads_every_name_whoever_hands_it_over(kernel: Ker
     )
     reply = run(kernel, code, run(kernel, setup)["state_name"])
     assert {"x", "y"} <= set(reply["accessed_symbols"])
+
+
+def test_an_object_that_looks_for_names_where_it_is_loaded_finds_them(kernel: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "bridge_formula.py").write_text(
+        "import sys\n"
+        "class Formula:\n"
+        "    def __init__(self, name): self.name = name\n"
+        "    def __setstate__(self, state):\n"
+        "        self.__dict__.update(state)\n"
+        "        self.found = sys._getframe(1).f_globals[self.name]\n"
+    )
+    code = f"import sys\nsys.path.append({str(tmp_path)!r})\nimport bridge_formula\n"
+    run(kernel, code + "model = bridge_formula.Formula('double')\ndef double(v): return 2 * v", new="f0")
+    reply = run(kernel, "print(model.found(4), model.found is double)", "f0", isolation="fresh")
+    assert printed(reply) == "8 True\n"
