@@ -7,10 +7,11 @@ import atexit
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import bottle
 
+from bridge.arguments import Parser
 from bridge.rest.app import Site, make_app
 from bridge.rest.options import FLAGS, Options, UsageError, read_options
 from bridge.rest.process import SiteHolder, open_engine, serve
@@ -19,18 +20,13 @@ from bridge.version import VERSION
 PROGRAM = "jupyter-bridge"
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One line, where argparse would print its usage too."""
-        self.exit(2, f"{PROGRAM}: {message}\n")
-
-
 def parser() -> argparse.ArgumentParser:
     """The command line's parser, made from the table of flags; their values are read by `read_options`."""
-    made = _Parser(
+    made = Parser(
         prog=PROGRAM,
         description="Runs notebook code in real IPython kernels and keeps a state after every execution.",
-        epilog="As a kernel for JupyterLab and its like: jupyter bridge install, uninstall, status.",
+        epilog="As a kernel for JupyterLab and its like: jupyter bridge install, uninstall, status. "
+        "Of a home: jupyter bridge gc, export, import.",
         allow_abbrev=False,
     )
     made.add_argument("--version", action="version", version=f"{PROGRAM} {VERSION}")
@@ -47,10 +43,13 @@ def command(argv: Sequence[str] | None = None) -> int:
     """`jupyter-bridge`, which `jupyter bridge` runs: a server, or what its first word names; gives the exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
     if words and not words[0].startswith("-"):
-        from bridge.jupyter import install  # late: a server starts without it
+        from bridge import home_commands  # late: a server starts without these
+        from bridge.jupyter import install
 
         if words[0] in install.COMMANDS:
             return install.main(words[0], words[1:])
+        if words[0] in home_commands.COMMANDS:
+            return home_commands.main(words[0], words[1:])
     return main(words)
 
 

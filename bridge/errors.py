@@ -18,6 +18,7 @@
     │   ├── KernelDied             the kernel's process ended; the message says how
     │   ├── KernelTimeout          the kernel did not answer in time
     │   └── RestoreFailed          a state could not be loaded into a kernel
+    ├── ArchiveError 500           an exported state's file is damaged, or cannot be read or written
     └── StoreError 500
         ├── HomeTooNew             the home was written by a later version
         └── HomeDamaged            the home, or a file in it, cannot be read
@@ -124,6 +125,10 @@ class KernelTimeout(KernelError):
 
 class RestoreFailed(KernelError):
     """A state could not be loaded into a kernel."""
+
+
+class ArchiveError(BridgeError):
+    """The file of an exported state is damaged, is none, or cannot be read or written."""
 
 
 class StoreError(BridgeError):

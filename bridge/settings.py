@@ -57,6 +57,13 @@ SMALLEST_MEMORY = 128 << 20
 """Bytes below which a kernel would end before its first cell."""
 
 
+def workspace_name(text: str) -> str:
+    """The name of a workspace. ValueError for what cannot be one."""
+    if not 1 <= len(text) <= 255 or ":" in text or "*" in text:
+        raise ValueError("must be a name of 1 to 255 characters without : and *")
+    return text
+
+
 SMALLEST_HOME = 16 << 20
 """Bytes that a home may need for a little notebook and for the work on it."""
 

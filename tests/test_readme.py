@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from bridge.jupyter.install import parser
+from bridge import home_commands
+from bridge.jupyter import install
 from bridge.rest.options import FLAGS
 from bridge.rest.routes import ROUTES
 from tests.readme_session import README, TOKEN, played, session, steady
@@ -30,5 +31,6 @@ def test_every_route_is_named() -> None:
 def test_no_flag_is_named_that_does_not_exist() -> None:
     named = set(re.findall(r"(?<![\w-])--([a-z][a-z-]+)", README.read_text()))
     of_others = {"param", "server", "strict", "help"}
-    of_kernels = set(re.findall(r"--([a-z-]+)", parser("install").format_help()))
-    assert named - of_others <= {flag.name for flag in FLAGS} | of_kernels
+    helps = [install.parser("install"), *map(home_commands.parser, home_commands.COMMANDS)]
+    of_commands = {name for each in helps for name in re.findall(r"--([a-z-]+)", each.format_help())}
+    assert named - of_others <= {flag.name for flag in FLAGS} | of_commands

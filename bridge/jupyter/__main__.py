@@ -6,10 +6,11 @@ import argparse
 import logging
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+from bridge.arguments import checked
 from bridge.errors import BridgeError
 from bridge.settings import home_size, memory_size
 
@@ -29,13 +30,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--memory-limit",
-        type=_checked(memory_size),
+        type=checked(memory_size),
         metavar="SIZE",
         help="memory that a kernel may take, such as 4G (no limit)",
     )
     parser.add_argument(
         "--max-home",
-        type=_checked(home_size),
+        type=checked(home_size),
         metavar="SIZE",
         help="room that the home may take, such as 10G (no limit)",
     )
@@ -70,18 +71,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         app.close()
         logging.shutdown()
     return 0
-
-
-def _checked(read: Callable[[str], int]) -> Callable[[str], int]:
-    """`read` as argparse wants it, which shows a ValueError's message to nobody."""
-
-    def call(text: str) -> int:
-        try:
-            return read(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return call
 
 
 if __name__ == "__main__":

@@ -17,10 +17,11 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from jupyter_core.paths import jupyter_data_dir, jupyter_path
 
+from bridge.arguments import Parser, as_written
 from bridge.settings import home_size, memory_size
 
 if TYPE_CHECKING:
@@ -36,12 +37,6 @@ PROBE_SECONDS = 20.0
 
 class InstallError(Exception):
     """What was asked for cannot be done; the message is the one line that the user gets to see."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """One line, where argparse would print its usage too."""
-        self.exit(2, f"{self.prog}: {message}\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,19 +280,6 @@ def _flags(given: argparse.Namespace) -> list[str]:
     return [*flags, "--resume"] if given.resume else flags
 
 
-def _checked(read: Callable[[str], int]) -> Callable[[str], str]:
-    """Leaves a size as it was written, once `read` takes it."""
-
-    def call(text: str) -> str:
-        try:
-            read(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-        return text
-
-    return call
-
-
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str]] = {
     "install": (_install, "Makes the bridge a kernel that Jupyter offers; again, to change or repair it."),
     "uninstall": (_uninstall, "Takes a kernel of the bridge away from Jupyter; states stay."),
@@ -310,7 +292,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], str]] = {
 
 def parser(command: str) -> argparse.ArgumentParser:
     """The parser of one of the commands."""
-    made = _Parser(prog=f"{PROGRAM} {command}", description=COMMANDS[command][1], allow_abbrev=False)
+    made = Parser(prog=f"{PROGRAM} {command}", description=COMMANDS[command][1], allow_abbrev=False)
     if command == "status":
         return made
     place = made.add_mutually_exclusive_group()
@@ -327,12 +309,12 @@ def parser(command: str) -> argparse.ArgumentParser:
     made.add_argument("--resume", action="store_true", help="begin a notebook's kernel with its last state")
     made.add_argument(
         "--memory-limit",
-        type=_checked(memory_size),
+        type=as_written(memory_size),
         metavar="SIZE",
         help="memory a kernel may take, such as 4G",
     )
     made.add_argument(
-        "--max-home", type=_checked(home_size), metavar="SIZE", help="room the home may take, such as 10G"
+        "--max-home", type=as_written(home_size), metavar="SIZE", help="room the home may take, such as 10G"
     )
     made.add_argument(
         "--home", metavar="DIR", help="the folder of states (default: bridge/ in Jupyter's data folder)"

@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from bridge.rest.auth import Access, host_name, origin_text
-from bridge.settings import Settings, default_pool_size, home_size, idle_from, memory_size, retention_from
+from bridge.settings import (
+    Settings,
+    default_pool_size,
+    home_size,
+    idle_from,
+    memory_size,
+    retention_from,
+    workspace_name,
+)
 
 TOKEN_VARIABLE = "BRIDGE_TOKEN"
 DEFAULT_BIND = "127.0.0.1:8080"
@@ -89,12 +97,6 @@ def _path(text: str) -> Path:
     return Path(_text(text)).expanduser().absolute()
 
 
-def _workspace(text: str) -> str:
-    if not 1 <= len(text) <= 255 or ":" in text or "*" in text:
-        raise ValueError("must be a name of 1 to 255 characters without : and *")
-    return text
-
-
 def _flag(text: str) -> bool:
     try:
         return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}[text.lower()]
@@ -159,7 +161,7 @@ FLAGS = (
     ),
     Flag(
         "workspace",
-        _workspace,
+        workspace_name,
         "the set of state names to open, made when missing; `last` is the one used last (default: a new one)",
         "NAME",
     ),

@@ -7,12 +7,38 @@ import os
 import re
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from bridge.errors import HomeDamaged, StoreError
 
 _ADDRESS = re.compile(r"x[0-9a-f]{32}|s[0-9a-f]{64}")
+
+
+def is_address(text: str) -> bool:
+    """Whether the text has the form of an address."""
+    return _ADDRESS.fullmatch(text) is not None
+
+
+def verified(address: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same pieces; ValueError at the end when they are not what the address says."""
+    digest = _hasher(address)
+    for piece in pieces:
+        digest.update(piece)
+        yield piece
+    if address[1:] != digest.hexdigest():
+        raise ValueError(f"the blob {address} is not what its address says")
+
+
+def _hasher(address: str) -> Any:
+    if address.startswith("s"):
+        return hashlib.sha256()
+    try:
+        import xxhash
+    except ImportError as error:
+        raise StoreError(f"the blob {address} is addressed with xxh3: install xxhash") from error
+    return xxhash.xxh3_128()
 
 
 def default_algorithm() -> str:
@@ -47,6 +73,17 @@ class BlobStore(ABC):
     @abstractmethod
     def get(self, address: str) -> bytes:
         """The bytes at the address. HomeDamaged when they are not there."""
+
+    @abstractmethod
+    def add(self, address: str, pieces: Iterable[bytes]) -> None:
+        """Keep bytes whose address is known; bytes kept before count as written now, and `pieces` are left alone.
+
+        An error of `pieces` leaves nothing.
+        """
+
+    @abstractmethod
+    def read(self, address: str) -> Iterator[bytes]:
+        """The bytes at the address, in pieces. HomeDamaged when they are not there."""
 
     @abstractmethod
     def has(self, address: str) -> bool:
@@ -90,10 +127,15 @@ class FolderBlobs(BlobStore):
     def put(self, data: bytes | memoryview) -> str:
         """Keep the bytes and give their address. StoreError when the disk is full; nothing is left then."""
         address = address_of(data, self._algorithm)
+        self.add(address, [data])
+        return address
+
+    def add(self, address: str, pieces: Iterable[bytes | memoryview]) -> None:
+        """Keep the pieces as the file of that address. StoreError when the disk is full; nothing is left then."""
         path = self.path(address)
         try:
             os.utime(path)  # the sweep spares what is young
-            return address
+            return
         except FileNotFoundError:
             pass  # the usual case: these bytes are new
         folder = os.path.dirname(path)
@@ -102,14 +144,22 @@ class FolderBlobs(BlobStore):
             os.makedirs(folder, mode=0o700, exist_ok=True)
             try:
                 with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                    file.write(data)
+                    file.writelines(pieces)
                 os.replace(draft, path)
             except BaseException:
                 Path(draft).unlink(missing_ok=True)
                 raise
         except OSError as error:
             raise StoreError(f"a blob could not be written to {folder}: {error.strerror}") from error
-        return address
+
+    def read(self, address: str) -> Iterator[bytes]:
+        """The file's bytes, a mebibyte at a time."""
+        try:
+            with open(self.path(address), "rb") as file:
+                while piece := file.read(1 << 20):
+                    yield piece
+        except OSError as error:
+            raise HomeDamaged(f"the blob {self.path(address)} cannot be read: {error.strerror}") from error
 
     def get(self, address: str) -> bytes:
         """The file's bytes."""

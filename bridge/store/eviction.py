@@ -154,16 +154,8 @@ class Evictor:
         size = self._size()
         if size <= limit:
             return Evicted()
-        held = self._uses.write()
-        young = timestamp(datetime.fromtimestamp(time.time() - grace, timezone.utc))
-        with self._database.long_read() as connection:
-            chosen, freed, waiting = choose(
-                connection,
-                self._home.blobs,
-                size - int(limit * SPARE),
-                young,
-                held | self._in_use(connection),
-            )
+        self._uses.write()
+        chosen, freed, waiting = self._choose(size - int(limit * SPARE), grace)
         if chosen:
             with self._database.write() as transaction:
                 in_use = self._in_use(transaction.connection)
@@ -172,6 +164,19 @@ class Evictor:
             self._collect()
         return Evicted(len(chosen), freed, max(0, self._size() - limit), waiting)
 
+    def preview(self, limit: int, grace: float, freed_before: int) -> Evicted:
+        """What `keep` would do once so many bytes are freed."""
+        size = self._home.size() - freed_before
+        if size <= limit:
+            return Evicted()
+        chosen, freed, waiting = self._choose(size - int(limit * SPARE), grace)
+        return Evicted(len(chosen), freed, max(0, size - freed - limit), waiting)
+
+    def _choose(self, excess: int, grace: float) -> tuple[list[int], int, bool]:
+        young = timestamp(datetime.fromtimestamp(time.time() - grace, timezone.utc))
+        with self._database.long_read() as connection:
+            return choose(connection, self._home.blobs, excess, young, self._in_use(connection))
+
     def _size(self) -> int:
         """Bytes of the home without the files that a later sweep removes."""
         with self._database.read() as connection:
@@ -179,6 +184,6 @@ class Evictor:
         return self._home.size() - sum(map(self._home.blobs.size, doomed))
 
     def _in_use(self, connection: sqlite3.Connection) -> set[int]:
-        """What is pinned or held; rows of processes that are gone were dropped by the sweep before."""
+        """What is pinned or held, by rows of which those of dead processes go with every sweep."""
         rows = connection.execute("SELECT state FROM pins UNION SELECT state FROM holds")
         return {state for (state,) in rows} | self._pins.held()

@@ -52,6 +52,9 @@ class Housekeeper:
         self._due: dict[str, float] = {STRAYS: time.monotonic() + _FIRST_STRAYS_SECONDS}
         self._pauses = {SWEEP: SETTLE_SECONDS, LIMIT: SETTLE_SECONDS}
         self._thread = threading.Thread(target=self._run, name="store-housekeeping", daemon=True)
+
+    def start(self) -> None:
+        """Begin; what was asked for before is not forgotten."""
         self._thread.start()
 
     def garbage(self) -> None:
@@ -79,6 +82,8 @@ class Housekeeper:
         with self._changed:
             self._closing = True
             self._changed.notify()
+        if self._thread.ident is None:  # never started
+            return
         self._thread.join(_CLOSE_SECONDS)
         if self._thread.is_alive():
             _log.warning("the store's housekeeping did not end within %.0f s", _CLOSE_SECONDS)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from typing import Any
 
 from bridge.errors import StateEvicted
 from bridge.store import workspaces as spaces
+from bridge.store.contents import Contents, read_epoch
 from bridge.store.database import Transaction
 from bridge.store.manifest import to_bytes, to_text
 
@@ -43,6 +45,30 @@ def find_all(connection: sqlite3.Connection, workspace: str | None) -> list[str]
         "SELECT name FROM names WHERE workspace = ? ORDER BY place", (spaces.find_row(connection, workspace),)
     )
     return [to_text(name) for (name,) in rows]
+
+
+def describe(connection: sqlite3.Connection, contents: Contents, workspace: str) -> list[dict[str, Any]]:
+    """The workspace's states without their content, oldest first; see Store.details."""
+    rows = connection.execute(
+        "SELECT n.name, s.id, s.parent, (SELECT p.name FROM names p WHERE p.state = s.parent"
+        " AND p.workspace = n.workspace ORDER BY place LIMIT 1), s.created, s.code, s.bytes"
+        " FROM names n JOIN states s ON s.id = n.state"
+        " WHERE n.workspace = ? ORDER BY n.place",
+        (spaces.find_row(connection, workspace),),
+    ).fetchall()
+    codes = contents.load_pieces(connection, [row[5] for row in rows], read_epoch(connection))
+    return [
+        {
+            "name": to_text(name),
+            "id": row,
+            "parent": parent,
+            "parent_name": None if parent_name is None else to_text(parent_name),
+            "created": created,
+            "code": codes[code][1],
+            "bytes": size,
+        }
+        for name, row, parent, parent_name, created, code, size in rows
+    ]
 
 
 def point(transaction: Transaction, workspace: int, name: str, state: int, *, labelled: bool = False) -> bool:

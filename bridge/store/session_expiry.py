@@ -126,6 +126,13 @@ def sweep(store: SessionStore, retention: float, now: float) -> tuple[int, int]:
     return remove(store, list(due(idle, list_files(store), now, retention)), now, retention)
 
 
+def look(store: SessionStore, retention: float, now: float) -> tuple[int, int]:
+    """What `sweep` would delete: how many files, and their bytes. OSError, StoreError."""
+    known = {record.id: Activity(record.replied, False) for record in store.all()}
+    found = list(due(known, list_files(store), now, retention))
+    return len(found), sum(file.size for file in found)
+
+
 def remove_orphans(store: SessionStore, now: float) -> tuple[int, int]:
     """Delete the old files of no session: how many, and their bytes. OSError, StoreError."""
     known = [record.id for record in store.all()]

@@ -5,10 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-import threading
 import time
 import zlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import attrgetter
@@ -34,17 +32,14 @@ from bridge.store.manifest import (
     unpack,
 )
 from bridge.store.pins import Pins
+from bridge.store.recent import Recent
 from bridge.store.results import ResultCache
-from bridge.store.sweep import GRACE, Freed, Progress, Sweeper, no_progress
+from bridge.store.sweep import GRACE, STRAYS_AGE, Freed, Progress, Sweeper, no_progress
 from bridge.store.uses import Uses
 
 _log = logging.getLogger(__name__)
 
-_STATES_REMEMBERED = 128
-_STATES_ALWAYS_REMEMBERED = 4
-_BYTES_REMEMBERED = 256_000_000
 _LONG_LOG = 16_000_000  # bytes of write-ahead log that call for a checkpoint
-_STRAYS_AGE = 3600.0
 
 
 class Store:
@@ -54,7 +49,8 @@ class Store:
     then, and the store goes on working).
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, *, housekeeping: bool = True) -> None:
+        """`housekeeping` False for short work that frees nothing unless told to."""
         self.home = home
         self.blobs = home.blobs
         self._database = Database(home.database_path)
@@ -71,8 +67,7 @@ class Store:
         self._evictor = Evictor(home, self._database, self._pins, self._uses, self.collect)
         self._limit: int | None = None
         self._over = 0
-        self._lock = threading.Lock()
-        self._states: OrderedDict[int, State] = OrderedDict()
+        self._recent = Recent(self._contents)
         self._log_path = f"{home.database_path}-wal"
         try:
             is_work_left = self._sweeper.has_work()
@@ -89,6 +84,8 @@ class Store:
         )
         if is_work_left:
             self._housekeeper.garbage()
+        if housekeeping:
+            self._housekeeper.start()
 
     # -- workspaces
 
@@ -149,26 +146,7 @@ class Store:
         created, code, bytes (all its units together).
         """
         with self._database.read() as connection:
-            rows = connection.execute(
-                "SELECT n.name, s.id, s.parent, (SELECT p.name FROM names p WHERE p.state = s.parent"
-                " AND p.workspace = n.workspace ORDER BY place LIMIT 1), s.created, s.code, s.bytes"
-                " FROM names n JOIN states s ON s.id = n.state"
-                " WHERE n.workspace = ? ORDER BY n.place",
-                (spaces.find_row(connection, workspace),),
-            ).fetchall()
-            codes = self._contents.load_pieces(connection, [row[5] for row in rows], read_epoch(connection))
-        return [
-            {
-                "name": to_text(name),
-                "id": row,
-                "parent": parent,
-                "parent_name": None if parent_name is None else to_text(parent_name),
-                "created": created,
-                "code": codes[code][1],
-                "bytes": size,
-            }
-            for name, row, parent, parent_name, created, code, size in rows
-        ]
+            return state_names.describe(connection, self._contents, workspace)
 
     def find(self, workspace: str, name: str) -> State | None:
         """The state of that name, or None. "other:name" is in another workspace unless it is a name here.
@@ -177,13 +155,13 @@ class Store:
         """
         with self._database.read() as connection:
             row = state_names.find(connection, workspace, name)
-            return None if row is None else self._recall(row) or self._load(connection, row)
+            return None if row is None else self._recent.get(row) or self._load(connection, row)
 
     def state(self, id: int) -> State | None:
         """The state with that id, named or not; None when it is gone."""
         with self._database.read() as connection:
             found = connection.execute("SELECT 1 FROM states WHERE id = ?", (id,)).fetchone()
-            return None if found is None else self._recall(id) or self._load(connection, id)
+            return None if found is None else self._recent.get(id) or self._load(connection, id)
 
     def name_of(self, id: int) -> tuple[str, str] | None:
         """Workspace and name of the state with that id; None when it has lost its name."""
@@ -226,7 +204,7 @@ class Store:
             was_replaced = state_names.point(transaction, space, name, row)
             is_garbage = self._pins.tidy(transaction, row if goes_on else None)
         state = State(row, parent, created, code, inputs, join_info(kept, taken), manifest)
-        self._remember(state)
+        self._recent.add(state)
         self._housekeeper.unpinned()
         if was_replaced or is_garbage:
             self._housekeeper.garbage()
@@ -359,6 +337,17 @@ class Store:
         """
         return self._evictor.keep(limit, grace)
 
+    def preview(self, unused_since: float, limit: int | None, strays: float) -> tuple[int, Freed, Evicted]:
+        """What would go, with nothing changed: how many workspaces unused since then, what `collect` would free
+        thereafter, and what `evict` would with a limit.
+        """
+        with self._database.read() as connection:
+            due = spaces.due(connection, unused_since, self._owner.is_alive)
+            states = spaces.states_of(connection, due)
+        freed = self._sweeper.preview(states, strays)
+        evicted = Evicted() if limit is None else self._evictor.preview(limit, GRACE, freed.bytes)
+        return len(due), freed, evicted
+
     def close(self) -> None:
         """End the background thread, drop this store's pins and close the files. Idempotent."""
         self._housekeeper.close()
@@ -385,7 +374,7 @@ class Store:
             and not transaction.execute("SELECT 1 FROM inputs WHERE id = ?", (inputs,)).fetchone()
         ):
             raise StoreError(f"cell {inputs}, which the state follows, is not in the home")
-        source = None if parent is None else self._recall(parent)
+        source = None if parent is None else self._recent.get(parent)
         rows = contents.unit_rows(transaction, list(manifest.units.values()), source)
         row = transaction.execute(
             "INSERT INTO states (parent, created, code, inputs, info, extra, units, names, bytes)"
@@ -425,7 +414,7 @@ class Store:
             info = join_info(kept, [pieces[piece][1] for piece in extra])
             self._contents.remember_line(row, unit_rows, epoch)
             state = State(row, parent, created, pieces[code][1], inputs, info, manifest)
-        self._remember(state)
+        self._recent.add(state)
         return state
 
     @contextmanager
@@ -438,28 +427,6 @@ class Store:
                 f"{self.home.database_path} is damaged: {what} cannot be read ({error!r})"
             ) from error
 
-    def _recall(self, row: int) -> State | None:
-        with self._lock:
-            state = self._states.get(row)
-            if state is not None:
-                self._states.move_to_end(row)
-        return state
-
-    def _remember(self, state: State) -> None:
-        with self._lock:
-            self._states[state.id] = state
-            self._states.move_to_end(state.id)
-            dropped = []  # ended outside the lock: they may be large
-            while len(self._states) > _STATES_REMEMBERED:
-                dropped.append(self._states.popitem(last=False))
-        dropped.clear()
-        while self._contents.held() > _BYTES_REMEMBERED:
-            with self._lock:
-                if len(self._states) <= _STATES_ALWAYS_REMEMBERED:
-                    return
-                oldest = self._states.popitem(last=False)
-            del oldest
-
     def _watch_log(self) -> None:
         try:
             is_long = os.stat(self._log_path).st_size > _LONG_LOG
@@ -470,15 +437,11 @@ class Store:
 
     def _sweep(self, grace: float, strays: float | None, progress: Progress = no_progress) -> Freed:
         freed = self._sweeper.collect(grace, strays, progress)
-        with self._lock:
-            remembered = list(self._states)
+        remembered = self._recent.ids()
         statement = "SELECT id FROM states WHERE id IN ({})"
         with self._database.read() as connection:
             there = {row for (row,) in select_in(connection, statement, remembered)}
-        with self._lock:
-            for row in remembered:
-                if row not in there:
-                    self._states.pop(row, None)
+        self._recent.keep_only(there, remembered)
         return freed
 
     def _tidy_pins(self) -> None:
@@ -486,7 +449,7 @@ class Store:
             self._housekeeper.garbage()
 
     def _sweep_in_background(self, with_strays: bool) -> bool:
-        freed = self._sweep(GRACE, _STRAYS_AGE if with_strays else None)
+        freed = self._sweep(GRACE, STRAYS_AGE if with_strays else None)
         if freed.bytes:
             _log.info("freed %d bytes", freed.bytes)
         return self._sweeper.has_work()

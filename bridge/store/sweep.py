@@ -25,6 +25,7 @@ from bridge.store.manifest import unpack
 from bridge.store.pins import Pins
 
 GRACE = 60.0  # seconds a blob file is left alone after it was written or reused
+STRAYS_AGE = 3600.0  # seconds after which a file that no state ever needed is taken for left over
 INPUTS_GRACE = 3600.0  # seconds a cell stays in the chain table without a state that names it
 READING, REMOVING = "reading states", "removing files"
 _STATES_AT_ONCE = 1000  # states read between two reports of progress
@@ -47,6 +48,7 @@ class Freed:
     states: int = 0
     files: int = 0
     bytes: int = 0
+    waiting: int = 0  # bytes of files that are too young to go yet
 
 
 @dataclass(slots=True)
@@ -127,6 +129,23 @@ class Sweeper:
             self._shrink()
             return freed
 
+    def preview(self, also: set[int], strays: float) -> Freed:
+        """What `collect` would free if the states `also` had no names; young files are counted too."""
+        with self._database.long_read() as connection:
+            orphans = "SELECT state FROM orphans WHERE state NOT IN (SELECT state FROM names)"
+            pins = connection.execute("SELECT owner, state FROM pins").fetchall()
+            pinned = {state for owner, state in pins if self._owner.is_alive(owner)} | self._pins.held()
+            states = ({row for (row,) in connection.execute(orphans)} | also) - pinned
+            garbage = _find_garbage(connection, states, INPUTS_GRACE, no_progress)
+            files = {
+                address for (address,) in connection.execute("SELECT address FROM doomed")
+            } | garbage.blobs
+            size = _data_bytes(connection, garbage.marks.units)
+            needed = set(_addresses(connection.execute("SELECT blobs FROM units WHERE blobs IS NOT NULL")))
+        unknown = (address for address in self._blobs.list() if address not in needed)
+        files.update(address for address in unknown if self._is_old(address, strays))
+        return Freed(len(states), len(files), size + sum(map(self._blobs.size, files)))
+
     def _drop_dead_owners(self) -> list[str]:
         """Forget pins and open marks of processes that are gone; gives the other live owners."""
         others = self._owner.others()
@@ -182,6 +201,7 @@ class Sweeper:
                 )
                 gone = [address for (address,) in list(still) if self._is_old(address, grace)]
                 self._remove(gone, freed)
+                freed.waiting += sum(self._blobs.size(address) for address in set(part).difference(gone))
                 transaction.executemany("DELETE FROM doomed WHERE address = ?", [(each,) for each in gone])
         progress(REMOVING, len(waiting), len(waiting))
 
@@ -324,11 +344,15 @@ def _spare(connection: sqlite3.Connection, garbage: Garbage, pinned: set[int]) -
     garbage.blobs.difference_update(_blobs_of(connection, kept.units))
 
 
+def _data_bytes(connection: sqlite3.Connection, units: Iterable[int]) -> int:
+    statement = "SELECT COALESCE(SUM(LENGTH(data)), 0) FROM units WHERE id IN ({})"
+    return sum(part for (part,) in select_in(connection, statement, list(units)))
+
+
 def _delete(transaction: Transaction, garbage: Garbage) -> tuple[int, int]:
     """Delete the rows and list the files to remove; gives the bytes of units and the new epoch."""
     marks = garbage.marks
-    size = "SELECT COALESCE(SUM(LENGTH(data)), 0) FROM units WHERE id IN ({})"
-    freed = sum(part for (part,) in select_in(transaction.connection, size, list(marks.units)))
+    freed = _data_bytes(transaction.connection, marks.units)
     for statement, rows in (
         ("DELETE FROM orphans WHERE state = ?", garbage.states),
         ("DELETE FROM states WHERE id = ?", garbage.states),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import datetime, timezone
 from typing import Any
 
@@ -108,18 +108,30 @@ def describe(connection: sqlite3.Connection, is_alive: Callable[[str], bool]) ->
     ]
 
 
-def expire(transaction: Transaction, before: float, is_alive: Callable[[str], bool]) -> int:
-    """Remove workspaces without a label that were last used before that moment and that nobody has open."""
-    rows = transaction.execute(
+def due(connection: sqlite3.Connection, before: float, is_alive: Callable[[str], bool]) -> list[int]:
+    """The rows of workspaces without a label, last used before that moment, that nobody has open."""
+    rows = connection.execute(
         "SELECT id FROM workspaces WHERE labelled = 0 AND used < ?", (before,)
     ).fetchall()
-    removed = 0
-    for (row,) in rows:
-        owners = transaction.execute("SELECT owner FROM opened WHERE workspace = ?", (row,)).fetchall()
-        if any(is_alive(owner) for (owner,) in owners):
-            continue
+    owners = "SELECT owner FROM opened WHERE workspace = ?"
+    return [
+        row for (row,) in rows if not any(is_alive(owner) for (owner,) in connection.execute(owners, (row,)))
+    ]
+
+
+def states_of(connection: sqlite3.Connection, rows: Collection[int]) -> set[int]:
+    """The states that have no names but in these workspaces."""
+    spaces: dict[int, set[int]] = {}
+    for state, workspace in connection.execute("SELECT state, workspace FROM names"):
+        spaces.setdefault(state, set()).add(workspace)
+    return {state for state, found in spaces.items() if found.issubset(rows)}
+
+
+def expire(transaction: Transaction, before: float, is_alive: Callable[[str], bool]) -> int:
+    """Remove the workspaces that are due; gives how many."""
+    rows = due(transaction.connection, before, is_alive)
+    for row in rows:
         drop_names(transaction, row)
         transaction.execute("DELETE FROM opened WHERE workspace = ?", (row,))
         transaction.execute("DELETE FROM workspaces WHERE id = ?", (row,))
-        removed += 1
-    return removed
+    return len(rows)

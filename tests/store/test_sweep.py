@@ -372,6 +372,7 @@ def test_housekeeping_goes_on_after_an_error(caplog: pytest.LogCaptureFixture) -
         return outcome
 
     keeper = Housekeeper(run, lambda: None)
+    keeper.start()
     keeper.garbage()
     assert until(lambda: len(done) == 1)
     keeper.garbage()
