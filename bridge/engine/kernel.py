@@ -24,6 +24,7 @@ from bridge.pool import KernelProcess, Pool, PoolSettings
 from bridge.settings import Settings
 from bridge.store.home import Home, default_path
 from bridge.store.manifest import Manifest, State
+from bridge.store.names import Page
 from bridge.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -155,10 +156,21 @@ class Kernel:
 
     # -- states
 
-    def list_states(self, workspace: str | None = None, detail: bool = False) -> list[Any]:
-        """The names of the states, oldest first; `workspace` "*" means all, as `workspace:name`."""
+    def list_states(
+        self,
+        workspace: str | None = None,
+        detail: bool = False,
+        after: str | None = None,
+        limit: int | None = None,
+    ) -> list[Any]:
+        """The names of the states, oldest first; `workspace` "*" means all, as `workspace:name`.
+
+        A long list can be had in pages: `limit` names `after` the last one of the page before, which must be there
+        still (StateNotFound).
+        """
         space = workspace or self.workspace
-        return self._queries.details(space) if detail else self.store.names(space)
+        page = Page(after, -1 if limit is None else min(limit, 1 << 31))
+        return self._queries.details(space, page) if detail else self.store.names(space, page)
 
     def get_state(self, state_name: str) -> Reply | None:
         """A state's variables, each with type and repr, its parent, its code and more; None when it is missing."""

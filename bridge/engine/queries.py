@@ -14,6 +14,7 @@ from bridge.engine.definitions import definitions
 from bridge.outputs.limits import Limits, fit_bundle
 from bridge.pool import KernelProcess
 from bridge.store.manifest import Manifest, State, Unit
+from bridge.store.names import Page
 from bridge.store.store import Store
 
 Reply = dict[str, Any]
@@ -63,8 +64,8 @@ class Queries:
         self._workspace = workspace
         self._ask = ask
 
-    def details(self, workspace: str) -> list[Reply]:
-        """Each state of a workspace, oldest first, with its parent's name, timestamp, code and bytes."""
+    def details(self, workspace: str, page: Page) -> list[Reply]:
+        """Each state of a workspace ("*": of all), oldest first, with its parent's name, timestamp, code and bytes."""
         fields = {
             "name": "name",
             "parent_name": "parent",
@@ -72,14 +73,12 @@ class Queries:
             "code": "code",
             "bytes": "bytes",
         }
-        spaces = [workspace]
-        if workspace == "*":
-            spaces = [found["name"] for found in self._store.workspaces()]
         found = []
-        for space in spaces:
-            for row in self._store.details(space):
-                state = {ours: row[theirs] for theirs, ours in fields.items()}
-                found.append(state if workspace != "*" else {**state, "name": f"{space}:{state['name']}"})
+        for row in self._store.details(workspace, page):
+            state = {ours: row[theirs] for theirs, ours in fields.items()}
+            if workspace == "*":
+                state["name"] = f"{row['workspace']}:{row['name']}"
+            found.append(state)
         return found
 
     def _inspect(self, state: State, names: Iterable[str], **wanted: Any) -> Reply:

@@ -141,7 +141,9 @@ def _operation(route: Route) -> dict[str, Any]:
         statuses |= {"400", "404"}
     if route.method == "DELETE":
         statuses.add("409")
-    if any(field.name in ("state_name", "input_state", "a") for field in (*route.body, *route.query)):
+    if any(
+        field.name in ("state_name", "input_state", "a", "after") for field in (*route.body, *route.query)
+    ):
         statuses |= {"400"} if route.executes else {"400", "404"}
     operation: dict[str, Any] = {
         "operationId": route.handler.__name__,

@@ -49,7 +49,8 @@ def multistate_execute(kernel: Kernel, given: Given) -> dict[str, Any]:
 
 
 def list_states(kernel: Kernel, given: Given) -> dict[str, Any]:
-    return {"states": kernel.list_states(given["workspace"], given["detail"])}
+    names = kernel.list_states(given["workspace"], given["detail"], given["after"], given["limit"])
+    return {"states": names}
 
 
 def get_state(kernel: Kernel, given: Given) -> dict[str, Any]:
@@ -182,6 +183,8 @@ ROUTES = (
         query=(
             Field("workspace", TEXT, "another workspace's name, or * for all"),
             Field("detail", FLAG, "1 adds parent, timestamp, code and bytes", default=False),
+            Field("limit", COUNT, "so many states at most"),
+            Field("after", TEXT, "only those after the one of this name"),
         ),
     ),
     Route("GET", "/states/<name>", "Describes a state and its variables", get_state, "State"),

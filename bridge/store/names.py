@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import dataclass
 from typing import Any
 
-from bridge.errors import StateEvicted
+from bridge.errors import StateEvicted, StateNotFound
 from bridge.store import workspaces as spaces
 from bridge.store.contents import Contents, read_epoch
 from bridge.store.database import Transaction
@@ -34,31 +35,66 @@ def find(connection: sqlite3.Connection, workspace: str, name: str) -> int | Non
     return None
 
 
-def find_all(connection: sqlite3.Connection, workspace: str | None) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list of names: those after the name `after`, `limit` of them at most (-1: all)."""
+
+    after: str | None = None
+    limit: int = -1
+
+    def start(self, connection: sqlite3.Connection, workspace: str | None) -> int:
+        """The place after which it begins. StateNotFound when there is no such name to go on from."""
+        if self.after is None:
+            return 0
+        pairs = spaces.split_name(self.after) if workspace is None else [(workspace, self.after)]
+        for space, name in pairs:
+            found = connection.execute(
+                "SELECT place FROM names WHERE workspace = ? AND name = ?",
+                (spaces.find_row(connection, space), to_bytes(name)),
+            ).fetchone()
+            if found is not None:
+                return int(found[0])
+        raise StateNotFound(f"there is no state named {self.after!r} to go on from")
+
+
+ALL = Page()
+
+
+def find_all(connection: sqlite3.Connection, workspace: str | None, page: Page = ALL) -> list[str]:
     """The workspace's state names, oldest first; for None those of all, as "workspace:name"."""
+    start = page.start(connection, workspace)
     if workspace is None:
         rows = connection.execute(
-            "SELECT w.name, n.name FROM names n JOIN workspaces w ON w.id = n.workspace ORDER BY place"
+            "SELECT w.name, n.name FROM names n JOIN workspaces w ON w.id = n.workspace"
+            " WHERE place > ? ORDER BY place LIMIT ?",
+            (start, page.limit),
         )
         return [f"{to_text(space)}:{to_text(name)}" for space, name in rows]
     rows = connection.execute(
-        "SELECT name FROM names WHERE workspace = ? ORDER BY place", (spaces.find_row(connection, workspace),)
+        "SELECT name FROM names WHERE workspace = ? AND place > ? ORDER BY place LIMIT ?",
+        (spaces.find_row(connection, workspace), start, page.limit),
     )
     return [to_text(name) for (name,) in rows]
 
 
-def describe(connection: sqlite3.Connection, contents: Contents, workspace: str) -> list[dict[str, Any]]:
-    """The workspace's states without their content, oldest first; see Store.details."""
+def describe(
+    connection: sqlite3.Connection, contents: Contents, workspace: str | None, page: Page = ALL
+) -> list[dict[str, Any]]:
+    """States without their content, oldest first; see Store.details."""
+    where, values = (
+        ("", ()) if workspace is None else ("n.workspace = ? AND", (spaces.find_row(connection, workspace),))
+    )
     rows = connection.execute(
-        "SELECT n.name, s.id, s.parent, (SELECT p.name FROM names p WHERE p.state = s.parent"
+        "SELECT w.name, n.name, s.id, s.parent, (SELECT p.name FROM names p WHERE p.state = s.parent"
         " AND p.workspace = n.workspace ORDER BY place LIMIT 1), s.created, s.code, s.bytes"
-        " FROM names n JOIN states s ON s.id = n.state"
-        " WHERE n.workspace = ? ORDER BY n.place",
-        (spaces.find_row(connection, workspace),),
+        " FROM names n JOIN states s ON s.id = n.state JOIN workspaces w ON w.id = n.workspace"
+        f" WHERE {where} n.place > ? ORDER BY n.place LIMIT ?",
+        (*values, page.start(connection, workspace), page.limit),
     ).fetchall()
-    codes = contents.load_pieces(connection, [row[5] for row in rows], read_epoch(connection))
+    codes = contents.load_pieces(connection, [row[6] for row in rows], read_epoch(connection))
     return [
         {
+            "workspace": to_text(space),
             "name": to_text(name),
             "id": row,
             "parent": parent,
@@ -67,7 +103,7 @@ def describe(connection: sqlite3.Connection, contents: Contents, workspace: str)
             "code": codes[code][1],
             "bytes": size,
         }
-        for name, row, parent, parent_name, created, code, size in rows
+        for space, name, row, parent, parent_name, created, code, size in rows
     ]
 
 

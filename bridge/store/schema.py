@@ -95,6 +95,7 @@ CREATE TABLE IF NOT EXISTS holds (      -- which states the kernels of whom hold
 CREATE TABLE IF NOT EXISTS evicted (    -- names whose states went for want of room
     workspace INTEGER NOT NULL, name BLOB NOT NULL, moment TEXT NOT NULL, PRIMARY KEY (workspace, name)
 ) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS names_workspace ON names (workspace);    -- and the place: a page is read in order
 """
 
 # Columns that came later, with the defaults that rows of other versions have.

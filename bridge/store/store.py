@@ -134,19 +134,24 @@ class Store:
 
     # -- names and states
 
-    def names(self, workspace: str | None) -> list[str]:
-        """The workspace's state names, oldest first; for None or "*" those of all, as "workspace:name"."""
+    def names(self, workspace: str | None, page: state_names.Page = state_names.ALL) -> list[str]:
+        """The workspace's state names, oldest first; for None or "*" those of all, as "workspace:name".
+
+        StateNotFound when the page is to begin after a name that is not there; so for `details`.
+        """
         with self._database.read() as connection:
-            return state_names.find_all(connection, None if workspace == "*" else workspace)
+            return state_names.find_all(connection, None if workspace == "*" else workspace, page)
 
-    def details(self, workspace: str) -> list[dict[str, Any]]:
-        """The workspace's states without their content, oldest first.
+    def details(self, workspace: str, page: state_names.Page = state_names.ALL) -> list[dict[str, Any]]:
+        """The workspace's states ("*": those of all) without their content, oldest first.
 
-        Keys: name, id, parent (an id or None), parent_name (None when it has no name in this workspace),
+        Keys: workspace, name, id, parent (an id or None), parent_name (None when it has no name in this workspace),
         created, code, bytes (all its units together).
         """
         with self._database.read() as connection:
-            return state_names.describe(connection, self._contents, workspace)
+            return state_names.describe(
+                connection, self._contents, None if workspace == "*" else workspace, page
+            )
 
     def find(self, workspace: str, name: str) -> State | None:
         """The state of that name, or None. "other:name" is in another workspace unless it is a name here.

@@ -193,3 +193,15 @@ def test_a_long_answer_tells_of_the_servers_end(make_server: Callable[..., Serve
     status, reply = running.result(30)
     assert (status, reply["error"]["ename"]) == (200, "ServerShutdown")
     server.check_gone()
+
+
+def test_a_list_of_states_in_pages(client: Client) -> None:
+    for number in range(3):
+        client.run("x = 1", new=f"page-{number}")
+    assert client.get("/states", after="page-0", limit=1) == (200, {"states": ["page-1"]})
+    status, answer = client.get("/states", after="page-1", limit=10**30, detail=1)
+    assert status == 200
+    assert answer["states"][0]["name"] == "page-2"
+    assert client.get("/states", limit=0) == (200, {"states": []})
+    assert client.get("/states", after="nobody")[0] == 404
+    assert client.get("/states", limit="-1")[0] == 400

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from bridge.errors import StoreError
+from bridge.errors import StateNotFound, StoreError
 from bridge.store.manifest import Manifest, State, Unit
+from bridge.store.names import Page
 from bridge.store.store import Store
 from tests.store.support import manifest, opened, put, unit
 
@@ -198,6 +199,7 @@ def test_details_list_what_a_client_asks_for(store: Store) -> None:
         ("third", third.id, second.id, None),
     ]
     assert store.details("w")[0] == {
+        "workspace": "w",
         "name": "first",
         "id": first.id,
         "parent": None,
@@ -208,6 +210,26 @@ def test_details_list_what_a_client_asks_for(store: Store) -> None:
     }
     put(store, "w", "fourth", parent=first.id)
     assert store.details("w")[-1]["parent_name"] == "first"
+
+
+def test_a_list_in_pages(store: Store) -> None:
+    for number in range(7):
+        for workspace in ("w", "v:v"):
+            put(store, workspace, f"s{number}", code=str(number))
+    assert store.names("w", Page(limit=3)) == ["s0", "s1", "s2"]
+    assert store.names("w", Page("s2", 3)) == ["s3", "s4", "s5"]
+    assert store.names("w", Page("s5")) == ["s6"]
+    assert store.names("w", Page("s6", 3)) == []
+    assert store.names("*", Page("v:v:s2", 3)) == ["w:s3", "v:v:s3", "w:s4"]
+    assert [each["code"] for each in store.details("w", Page("s2", 2))] == ["3", "4"]
+    assert [(each["workspace"], each["name"]) for each in store.details("*", Page("w:s5"))] == [
+        ("v:v", "s5"),
+        ("w", "s6"),
+        ("v:v", "s6"),
+    ]
+    for page in (Page("nobody"), Page("v:v:s1")):
+        with pytest.raises(StateNotFound, match="to go on from"):
+            store.names("w", page)
 
 
 def test_a_state_by_its_id(store: Store) -> None:
