@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks import bench_bridge, bench_jupyter, bench_loops, bench_peer
+from tests.benchmarks import bench_bridge, bench_jupyter, bench_loops, bench_many, bench_peer
 
 
 @pytest.mark.bench
@@ -29,3 +29,9 @@ def test_print_whole_workloads_beside_the_peer() -> None:
 def test_print_what_user_code_costs() -> None:
     print()
     bench_loops.main()
+
+
+@pytest.mark.bench
+def test_print_what_many_states_cost() -> None:
+    print()
+    bench_many.main()
