@@ -40,6 +40,12 @@ class Held:
         """Whether no switch is needed."""
         return self.state == state.id
 
+    def has(self, units: Iterable[Unit]) -> bool:
+        """Whether these are in place, and nothing that runs on can change them."""
+        return not self.bound and all(
+            unit.key in self.units and self.units[unit.key].digest == unit.digest for unit in units
+        )
+
     def adopt(self, state: State, inputs: list[str]) -> None:
         """The kernel holds exactly this state now."""
         self.state = state.id

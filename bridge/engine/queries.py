@@ -82,11 +82,21 @@ class Queries:
         return found
 
     def _inspect(self, state: State, names: Iterable[str], **wanted: Any) -> Reply:
-        """Load what these names need in an idle kernel, in a namespace apart, and ask."""
+        """Load what these names need in an idle kernel, in a namespace apart, and ask.
+
+        Contents that a kernel has in place it can often tell without that.
+        """
         units = [unit for unit in records.closure(state.manifest, names) if not records.is_live(unit)]
-        shipped, buffers = records.shipment(units)
-        request = {"op": "inspect", "load": shipped, **wanted}
-        return self._ask(state, lambda process: helper.ask(process, request, buffers))
+
+        def ask(process: KernelProcess) -> Reply:
+            if wanted.keys() <= {"hashes", "groups"} and process.held.has(units):
+                reply = helper.ask(process, {"op": "inspect_here", **wanted})
+                if reply["known"]:
+                    return reply
+            shipped, buffers = records.shipment(units)
+            return helper.ask(process, {"op": "inspect", "load": shipped, **wanted}, buffers)
+
+        return self._ask(state, ask)
 
     def hashes(self, state: State, symbols: list[str]) -> Reply:
         """A hash of each symbol's content; None for one that is not a variable of the state."""

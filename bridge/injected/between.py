@@ -33,7 +33,7 @@ class Between:
 
     def take(self) -> bool:
         """Whether something has run since the last call, or may run before the next."""
-        noted, self._noted = self._noted, _has_tasks()
+        noted, self._noted = self._noted, has_tasks()
         return noted or self._noted
 
     def _noting(self, handler: Any) -> Any:
@@ -44,7 +44,7 @@ class Between:
         return handle
 
 
-def _has_tasks() -> bool:
+def has_tasks() -> bool:
     """Whether tasks or timers of the user's are under way in the kernel's event loop."""
     try:
         loop = asyncio.get_running_loop()

@@ -292,6 +292,17 @@ class _PlainPickler(pickle.Pickler):
         return _made_of, (tag, *parts)
 
 
+class _Basic(pickle.Pickler):
+    """Serialises what runs no code of anybody's, and nothing else."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, protocol=3)
+        self.fast = True
+
+    def reducer_override(self, obj: Any) -> Any:
+        raise pickle.PicklingError("not plain")
+
+
 def _made_of(*parts: Any) -> Any:
     """Marks, in a stream that is only hashed, a value taken apart."""
     raise pickle.UnpicklingError("this stream is for hashing")
@@ -333,6 +344,18 @@ def fingerprint(values: dict[str, Any]) -> str:
     return hasher.hexdigest()
 
 
+def is_plain(value: Any) -> bool:
+    """Whether a value is made of lists, dicts, tuples and atoms alone, or an array of numbers that owns its memory."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and type(value) is numpy.ndarray:
+        return value.base is None and not value.dtype.hasobject
+    try:
+        _Basic(io.BytesIO()).dump(value)
+    except (ValueError, OverflowError, RecursionError, pickle.PicklingError):
+        return False
+    return True
+
+
 def _is_plain_tree(values: dict[str, Any]) -> bool:
     """Whether these are lists, dicts and tuples of atoms in which nothing is held twice; at C speed, level by level."""
     level: list[Any] = [value for value in values.values() if type(value) not in _ATOMS]
@@ -342,7 +365,10 @@ def _is_plain_tree(values: dict[str, Any]) -> bool:
         met.update(map(id, level))
         if len(met) - before != len(level) or not _PLAIN.issuperset(map(type, level)):
             return False
-        level = [part for part in gc.get_referents(*level) if type(part) not in _ATOMS]
+        parts = gc.get_referents(*level)
+        if _ATOMS.issuperset(map(type, parts)):
+            break
+        level = [part for part in parts if type(part) not in _ATOMS]
     return True
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from . import canonical, failures
 from .blobs import Folder
+from .items import MISSING
 from .loader import Source
 from .snapshot import Snapshots, is_name
 
@@ -98,14 +99,28 @@ class StateView:
         return f"<state {self.__bridge__.alias!r}: {', '.join(dir(self))}>"
 
 
-def answer(request: dict[str, Any], scratch: Scratch, shell: Any) -> dict[str, Any]:
-    """What was asked of the loaded values.
+def are_plain(request: dict[str, Any], namespace: dict[str, Any]) -> bool:
+    """Whether the content of the values asked for can be told where they are, as if they had just been loaded.
+
+    Nothing of the user's runs for that, and no two names of a group share but a part.
+    """
+    groups = [[name] for name in request.get("hashes", ())] + request.get("groups", [])
+    values = [[namespace.get(name, MISSING) for name in names] for names in groups]
+    return bool(values) and all(
+        canonical.is_plain(first) and all(each is first for each in others) for first, *others in values
+    )
+
+
+def answer(
+    request: dict[str, Any], scope: dict[str, Any], failed: dict[str, str], shell: Any
+) -> dict[str, Any]:
+    """What was asked of the values in `scope`.
 
     `hashes`: names; `groups`: lists of names, each to be divided into alias groups with fingerprints; `reprs`: names;
     `bundle`: one name. What could not be loaded is named in `failed`.
     """
-    values = {name: value for name, value in scratch.scope.items() if name != "__name__"}
-    reply: dict[str, Any] = {"failed": scratch.failed}
+    values = {name: value for name, value in scope.items() if name != "__name__"}
+    reply: dict[str, Any] = {"failed": failed}
     if request.get("hashes"):
         reply["hashes"] = {name: _hash(values, name) for name in request["hashes"] if name in values}
     if request.get("groups"):

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import bridge_magics, celltexts, display, frozen, inspection, live, picklers, streams, threads
-from .between import Between
+from .between import Between, has_tasks
 from .blobs import Folder
 from .environment import Environment
 from .items import ROOT as ENVIRONMENT
@@ -75,6 +75,7 @@ class Helper:
         self._handlers: dict[str, Callable[[Request, list[Any]], Reply]] = {
             "switch": self._switch,
             "inspect": self._inspect,
+            "inspect_here": self._inspect_here,
             "aliases": self._set_aliases,
             "session_adopt": self._adopt,
             "session_save": self.session.save,
@@ -438,7 +439,13 @@ class Helper:
         """Hashes, groups, reprs or a display bundle of a state's values, in a namespace apart."""
         scratch = inspection.Scratch(self.snapshots.folder, self.options["kernel_id"])
         scratch.load(self._sources(request["load"], buffers))
-        return inspection.answer(request, scratch, self.shell)
+        return inspection.answer(request, scratch.scope, scratch.failed, self.shell)
+
+    def _inspect_here(self, request: Request, buffers: list[Any]) -> Reply:
+        """Hashes and groups of the values at hand; `known` is false when that takes a namespace apart."""
+        if has_tasks() or not inspection.are_plain(request, self.shell.user_ns):
+            return {"known": False}
+        return {"known": True, **inspection.answer(request, self.shell.user_ns, {}, self.shell)}
 
     def _set_aliases(self, request: Request, buffers: list[Any]) -> Reply:
         """Give the next cells one object for each aliased state; an empty request takes them away."""

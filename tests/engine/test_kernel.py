@@ -123,6 +123,38 @@ def test_hashes_and_fingerprints_are_those_of_another_process(kernel: Kernel) ->
     assert kernel.get_alias_groups("h0") == kernel.get_alias_groups("h1")
 
 
+def test_a_hash_told_in_place_is_that_of_the_value_loaded_apart(kernel: Kernel) -> None:
+    one = "import numpy as np\nx = [[1], [1], 'a']; y = np.arange(6).reshape(2, 3).copy(); z = y"
+    other = "import numpy as np\ns = [1]; x = [s, s, 'a']; y = np.array([[0, 3], [1, 4], [2, 5]]).T.copy('F'); z = y"
+    run(kernel, one, new="i0")
+    in_place = kernel.get_symbol_hashes("i0", ["x", "y", "z"]), kernel.get_alias_groups("i0")
+    run(kernel, other, new="i1")
+    for process in kernel.pool.kernels():  # what none has in place is loaded apart
+        if process.held is not None:
+            process.held.spoil(list(process.held.units))
+    apart = kernel.get_symbol_hashes("i1", ["x", "y", "z"]), kernel.get_alias_groups("i1")
+    assert in_place[0] == apart[0]
+    assert in_place[1] is not None
+    assert apart[1] is not None
+    found, others = (
+        dict(zip(map(tuple, each["groups"]), each["fingerprints"], strict=True))
+        for each in (in_place[1], apart[1])
+    )
+    assert found["y", "z"] == others["y", "z"]
+
+
+def test_a_hash_runs_no_code_on_the_values_of_a_kernel(kernel: Kernel) -> None:
+    counting = (
+        "class Counting:\n    n = 0\n    def __getstate__(self):\n        self.n += 1\n        return self.n\n"
+        "    def __setstate__(self, n): self.n = n\nc = [Counting()]"
+    )
+    run(kernel, counting, new="g0")
+    before = printed(run(kernel, "print(c[0].n)", "g0"))
+    assert kernel.get_symbol_hashes("g0", ["c"]) is not None
+    assert kernel.get_alias_groups("g0") is not None
+    assert printed(run(kernel, "print(c[0].n)", "g0")) == before
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
