@@ -133,6 +133,19 @@ def beside_a_big_array(line: Line) -> Iterator[Row]:
     yield "storage growth of `big[0] += 1`", f"{size / 2**20:.1f} MiB", "", "", "<= 16 MiB"
 
 
+def rebuilding(line: Line) -> Iterator[Row]:
+    pair = "import numpy as np\nbig = np.ones(128 * 1024 * 1024); alias = big"  # 1 GB, two names
+    source = line.execute(pair)["state_name"]
+    entry = line.execute("big = 'small'; mine = [2]", source)["state_name"]
+    body = {
+        "input_state": entry, "source_state": source, "source_vars": ["big", "alias"], "input_vars": ["mine"],
+    }  # fmt: skip
+    first = timed(lambda: line.ask("POST", "/rebuild_state", body))
+    [again] = alternating(50, lambda: line.ask("POST", "/rebuild_state", body))
+    yield "/rebuild_state with a 1 GB group, its fingerprint not known yet", f"{first:.2f} ms", "", "", ""
+    yield "the same, known", f"{again:.2f} ms", "", "", "< 20 ms, no kernel"
+
+
 def first_cell_of_a_branch(line: Line, client: Client, folder: Path) -> Iterator[Row]:
     big = line.execute(BIG)["state_name"]
     started, go = Flag(folder), Flag(folder)
@@ -230,6 +243,7 @@ def rows() -> Iterator[Row]:
         yield from tiny_against_bare(line, bare)
         yield from user_code(line, bare)
         yield from beside_a_big_array(line)
+        yield from rebuilding(line)
         yield from first_cell_of_a_branch(line, server.client, folder)
         yield from two_at_once(server.client)
         for form in ("main", "bottle"):

@@ -10,6 +10,7 @@ import pytest
 
 from bridge import Kernel, Settings
 from bridge.errors import Conflict
+from tests.concurrency import Flag, background
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +182,25 @@ def test_a_combination_of_large_groups_writes_nothing(kernel: Kernel) -> None:
     assert made["groups"] == [["alias", "big"], ["mine"]]
     check = "print(big is alias, big.shape, mine, 'other' in globals())"
     assert printed(run(kernel, check, "b2")) == "True (8000000,) [2] False\n"
+
+
+def test_a_combination_of_groups_that_were_looked_at_needs_no_kernel(kernel: Kernel, tmp_path: Path) -> None:
+    run(kernel, "import numpy as np\nbig = np.ones(4_000_000); alias = big", new="k0")
+    run(kernel, "big = 'small'; mine = [3]", "k0", "k1")
+    assert kernel.get_alias_groups("k0") is not None
+    assert kernel.get_alias_groups("k1") is not None
+    started, go = [Flag(tmp_path), Flag(tmp_path)], Flag(tmp_path)
+    busy = [background(run, kernel, f"{each.raising}\n{go.waiting}") for each in started]
+    for each in started:
+        each.wait()
+    before = list(kernel.home.blobs_path.rglob("*"))
+    made = background(kernel.rebuild_state, "k1", "k0", ["big", "alias"], ["mine"], "k2").result(20)
+    go.raise_()
+    for execution in busy:
+        execution.result(30)
+    assert made is not None
+    assert made["groups"] == [["alias", "big"], ["mine"]]
+    assert list(kernel.home.blobs_path.rglob("*")) == before
 
 
 def test_a_group_can_be_split_by_a_combination(kernel: Kernel) -> None:
