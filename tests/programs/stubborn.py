@@ -135,7 +135,8 @@ REPLACED = Program(
         "real_print = print\ndef louder(*parts): real_print(*parts, '!')\nbuiltins.print = louder",
         "print('x')",
         "builtins.print = real_print\nprint('y', print is real_print)",
-        "nap = time.sleep; time.sleep = lambda s: print('slept', s)\n"
+        # ipykernel sleeps half a millisecond after each cell, the server's kernels do not.
+        "nap = time.sleep; time.sleep = lambda s: s < 1 or print('slept', s)\n"
         "cores = os.cpu_count; os.cpu_count = lambda: 7",
         "time.sleep(3); nap(0); print(nap.__name__, os.cpu_count(), cores() > 0)",
         "time.sleep = nap; print(time.sleep is nap)",
