@@ -5,12 +5,14 @@ Each writes a line when something is done; those that wait do so until their inp
 
 from __future__ import annotations
 
+import contextlib
+import os
 import resource
 import signal
 import sys
 from pathlib import Path
 
-from bridge.errors import StoreError
+from bridge.errors import StateNotFound, StoreError
 from bridge.store.home import Home
 from bridge.store.store import Store
 from tests.store.support import put, unit
@@ -37,6 +39,41 @@ def put_forever(path: Path, workspace: str) -> None:
             put(store, workspace, "replaced", *units.values(), parent=parent, info={"number": number})
         if number % 20 == 0:
             store.collect()
+
+
+def churn(path: Path, workspace: str) -> None:
+    """Store states for ever, each with an old blob of its own and one of ten that come again and again.
+
+    Says +NAME of each when it is stored, -NAME before an older one is deleted, and =NAME of labels.
+    """
+    store = Store(Home.open(path))
+    number = 0
+    while True:
+        number += 1
+        own = store.blobs.put(f"{workspace} {number} ".encode() * 500)
+        shared = store.blobs.put(f"shared {number % 10} ".encode() * 500)
+        state = put(
+            store, workspace, f"s{number}", unit("own", None, (own,)), unit("shared", None, (shared,))
+        )
+        os.utime(store.blobs.path(own), (0, 0))  # so that it may go at once when it is not needed
+        say(f"+s{number}")
+        if number % 5 == 0:
+            with contextlib.suppress(StateNotFound):  # evicted before it was labelled
+                store.label(workspace, f"label{number}", state)
+                say(f"=label{number}")
+        if number > 10:
+            say(f"-s{number - 10}")
+            store.delete(workspace, f"s{number - 10}")
+
+
+def free_forever(path: Path, limit: str) -> None:
+    """Sweep for ever, and with a limit evict too; says when each round begins."""
+    store = Store(Home.open(path), housekeeping=False)
+    while True:
+        say("round")
+        store.collect(strays=0)
+        if int(limit):
+            store.evict(int(limit), grace=0)
 
 
 def put_many(path: Path, workspace: str) -> None:
@@ -133,7 +170,18 @@ def create(path: Path, _: str) -> None:
 
 TASKS = {
     task.__name__: task
-    for task in (put_forever, put_many, pin, hold, open_workspace, fill_disk, ephemeral, create)
+    for task in (
+        put_forever,
+        churn,
+        free_forever,
+        put_many,
+        pin,
+        hold,
+        open_workspace,
+        fill_disk,
+        ephemeral,
+        create,
+    )
 }
 
 if __name__ == "__main__":
