@@ -4,7 +4,7 @@
 #   make test       lint, then the tests
 #   make lint       ruff and mypy
 #   make soak       the long-running tests
-#   make bench      the measurements
+#   make bench      whole workloads beside a bare ipykernel and the public peer (ARGS="--json FILE")
 #   make clean      remove .venv and what builds leave
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -37,7 +37,7 @@ soak: .venv/.stamp-test
 	$(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
 
 bench: .venv/.stamp-test
-	$(BIN)/python -m pytest -m bench -s $(PYTEST_ARGS)
+	$(BIN)/python -m tests.benchmarks $(ARGS)
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

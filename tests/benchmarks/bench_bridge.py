@@ -1,6 +1,6 @@
 """What the product costs, side by side with a plain ipykernel, in one run and one table.
 
-    .venv/bin/python -m tests.benchmarks.bench_bridge          (or `make bench`)
+    .venv/bin/python -m tests.benchmarks.bench_bridge
 
 Times are medians in milliseconds. The two sides of a ratio are measured in turns, one round of each, so that
 whatever else the machine does meets both. "tiny" is the cell `x = 1`.
@@ -39,8 +39,14 @@ class Line:
         self.headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        self.connection.request(method, path, None if body is None else json.dumps(body), self.headers)
-        answer = self.connection.getresponse()
+        sent = None if body is None else json.dumps(body)
+        try:
+            self.connection.request(method, path, sent, self.headers)
+            answer = self.connection.getresponse()
+        except ConnectionError:  # it was idle for longer than the server keeps it
+            self.connection.close()
+            self.connection.request(method, path, sent, self.headers)
+            answer = self.connection.getresponse()
         data = answer.read()
         assert answer.status == 200, data
         return json.loads(data)

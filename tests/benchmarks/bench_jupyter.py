@@ -1,6 +1,6 @@
 """What the bridge kernel adds to ipykernel, side by side in one run: a message's way, a tiny cell, a flood.
 
-    .venv/bin/python -m tests.benchmarks.bench_jupyter          (or `make bench`)
+    .venv/bin/python -m tests.benchmarks.bench_jupyter
 
 Medians in milliseconds, the two kernels in turns.
 """

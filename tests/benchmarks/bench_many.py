@@ -1,6 +1,6 @@
 """What many states cost: a home of 10,000 of them, and a line of 1,000 cells.
 
-    .venv/bin/python -m tests.benchmarks.bench_many          (or `make bench`)
+    .venv/bin/python -m tests.benchmarks.bench_many
 
 The two sides of a ratio are measured in turns. The 10,000 states are made by the store itself, as cells would have
 made them: each changes one of 50 variables of the one before.

@@ -1,10 +1,10 @@
-"""`make bench` prints the tables of the benchmarks; figures are for reading, nothing is asserted of them."""
+"""`pytest -m bench -s` prints the tables of single paths, for reading; `make bench` that of whole workloads."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.benchmarks import bench_bridge, bench_jupyter, bench_loops, bench_many, bench_peer
+from tests.benchmarks import bench_bridge, bench_jupyter, bench_loops, bench_many
 
 
 @pytest.mark.bench
@@ -17,12 +17,6 @@ def test_print_the_table() -> None:
 def test_print_what_the_bridge_kernel_adds() -> None:
     print()
     bench_jupyter.main()
-
-
-@pytest.mark.bench
-def test_print_whole_workloads_beside_the_peer() -> None:
-    print()
-    bench_peer.main()
 
 
 @pytest.mark.bench
