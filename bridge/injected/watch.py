@@ -1,13 +1,15 @@
-"""Which instructions of the notebook's code ran, as the interpreter itself reports them (Python 3.13 and newer).
+"""Which of the notebook's code ran, as the interpreter itself reports it (Python 3.12 and newer).
 
 Each armed code object reports an instruction the first time it runs, and never again in that cell: the event is
-switched off at that place, so loops run as if nobody watched. The answers only ever shorten what analysis found.
+switched off at that place, so loops run as if nobody watched. In Python 3.12 they would not quite; there a function
+reports its start alone, which counts for all that it names. The answers only ever shorten what analysis found.
 A first look is enough: once the cell has bound a name, its old value cannot come back under it.
 """
 
 from __future__ import annotations
 
 import dis
+import inspect
 import sys
 import types
 from typing import Any
@@ -17,7 +19,10 @@ from .codes import remembered
 _TOOLS = (4, 3)  # numbers that no standard tool uses
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_FROM_DICT_OR_DEREF"})
 _STORES = frozenset({"STORE_GLOBAL", "STORE_NAME"})
-_AVAILABLE = sys.version_info >= (3, 13) and hasattr(sys, "monitoring")
+_AVAILABLE = hasattr(sys, "monitoring")
+_BY_INSTRUCTION = sys.version_info >= (3, 13)
+# What can be run in the middle without a start: thrown into, closed.
+_RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 @remembered
@@ -58,6 +63,7 @@ class Watch:
             self._tool = free[0]
             monitoring.use_tool_id(self._tool, "bridge")
             monitoring.register_callback(self._tool, monitoring.events.INSTRUCTION, self._met)
+            monitoring.register_callback(self._tool, monitoring.events.PY_START, self._started)
         self._old = old
         self.ran, self.reads, self.loads, self.stores = set(), set(), set(), set()
         self.running = True
@@ -69,7 +75,9 @@ class Watch:
             return
         monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
         self._armed[id(code)] = (code, _names(code))
-        monitoring.set_local_events(self._tool, code, monitoring.events.INSTRUCTION)
+        whole = not _BY_INSTRUCTION and not code.co_flags & _RESUMED
+        event = monitoring.events.PY_START if whole else monitoring.events.INSTRUCTION
+        monitoring.set_local_events(self._tool, code, event)
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
                 self.arm(constant)
@@ -87,6 +95,7 @@ class Watch:
         if self._tool is not None:
             monitoring: Any = sys.monitoring  # type: ignore[attr-defined,unused-ignore]
             monitoring.register_callback(self._tool, monitoring.events.INSTRUCTION, None)
+            monitoring.register_callback(self._tool, monitoring.events.PY_START, None)
             monitoring.free_tool_id(self._tool)
             self._tool = None
 
@@ -96,11 +105,21 @@ class Watch:
             self.ran.add(id(code))
             met = known[1].get(offset)
             if met is not None:
-                is_load, name = met
-                if not is_load:
-                    self.stores.add(name)
-                else:
-                    self.loads.add(name)
-                    if name in self._old and id(self._namespace.get(name)) == self._old[name]:
-                        self.reads.add(name)
+                self._note(*met)
         return sys.monitoring.DISABLE  # type: ignore[attr-defined,unused-ignore]
+
+    def _started(self, code: types.CodeType, offset: int) -> Any:
+        known = self._armed.get(id(code))
+        if known is not None:
+            self.ran.add(id(code))
+            for met in known[1].values():
+                self._note(*met)
+        return sys.monitoring.DISABLE  # type: ignore[attr-defined,unused-ignore]
+
+    def _note(self, is_load: bool, name: str) -> None:
+        if not is_load:
+            self.stores.add(name)
+            return
+        self.loads.add(name)
+        if name in self._old and id(self._namespace.get(name)) == self._old[name]:
+            self.reads.add(name)
