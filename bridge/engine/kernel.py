@@ -39,6 +39,9 @@ class Kernel:
     """A kernel with states: any of them can be executed from again, at any time, several at once.
 
     Opening is cheap; kernels start in the background. `close` ends everything. Thread-safe.
+
+    None stands for a state that is missing; of one that was evicted to keep the home under `max_home`, StateEvicted
+    is raised, or is the error in the execution reply.
     """
 
     def __init__(self, settings: Settings | None = None) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 
 from tests.jupyter.kernels import notebook
+from tests.store.support import opened
 
 
 def test_undo_and_redo_walk_along_the_cells(tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_a_cell_that_only_looks_leaves_no_state(tmp_path: Path) -> None:
 
 
 def test_names_of_the_users_own(tmp_path: Path) -> None:
-    with notebook(tmp_path) as nb:
+    with notebook(tmp_path, "--max-home", "1G") as nb:
         nb.run("x = 1")
         assert "one is s1" in nb.run("%label one").text()
         assert "branch dev begins at s1" in nb.run("%branch dev").text()
@@ -119,6 +120,23 @@ def test_names_of_the_users_own(tmp_path: Path) -> None:
         wrong = nb.run("%checkout on")
         assert wrong.reply["status"] == "error"
         assert "there is no state 'on' (there is one" in wrong.text("stderr")
+        # What is labelled, and where the notebook stands, is there when room was wanted; the rest says so.
+        nb.run("x = 4")
+        with opened(tmp_path) as store:
+            store.evict(1000, grace=0)
+        assert nb.value("x") == "4"
+        gone = nb.run("%checkout s2")
+        assert gone.reply["status"] == "error"
+        assert "the state 's2' was evicted at 20" in gone.text("stderr")
+        nb.run("%checkout one")
+        assert nb.value("x") == "1"
+        nb.run("x = 5")
+        nb.run("x = 6")
+        assert "kept until they are forgotten" in nb.run("%keep").text()
+        with opened(tmp_path) as store:
+            assert store.evict(1000, grace=0).states == 0
+        nb.run("%undo")
+        assert nb.value("x") == "5"
 
 
 def test_a_cell_that_is_run_again_starts_where_it_ran_before(tmp_path: Path) -> None:
