@@ -58,8 +58,8 @@ class Bars:
                 disable=None,  # where there is no terminal
                 leave=False,
                 unit=self._unit,
-                unit_scale=True,
-                unit_divisor=1024 if self._unit == "B" else 1000,
+                unit_scale=self._unit == "B",
+                unit_divisor=1024,
             )
         self._bar.update(done - self._bar.n)
 
@@ -112,7 +112,7 @@ def _gc(given: argparse.Namespace) -> None:
             files, size = _sessions(store.home, session_expiry.sweep, retention, now)
             workspaces = store.expire_workspaces(retention, now)
             freed = store.collect(strays=STRAYS_AGE, progress=bars)
-            evicted = store.evict(given.max_home) if given.max_home is not None else Evicted()
+            evicted = store.evict(given.max_home, progress=bars) if given.max_home is not None else Evicted()
         bars.close()
         for line in _report(workspaces, files, size, freed, evicted, f"{retention / 86400:g} days"):
             print(f"would have {line}" if given.dry_run else line)

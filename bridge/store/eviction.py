@@ -21,12 +21,15 @@ from bridge.store.database import Database, Transaction
 from bridge.store.home import Home
 from bridge.store.manifest import timestamp, unpack
 from bridge.store.pins import Pins
+from bridge.store.sweep import Progress
 from bridge.store.uses import Uses
 
 K = TypeVar("K")
 
 SPARE = 0.9
 """The part of the limit that is filled after an eviction, so that not every cell brings the next one."""
+REMEMBERED = 10_000
+"""Names that are told to be evicted, not merely missing; about as many: those of one eviction go together."""
 _ROW = 60  # bytes that a row takes beside its content, roughly
 
 _EVICTABLE = """
@@ -129,13 +132,17 @@ def take_names(transaction: Transaction, states: Iterable[int]) -> None:
         "DELETE FROM names WHERE state = ?",
     ):
         transaction.executemany(statement, rows)
+    transaction.execute(
+        "DELETE FROM evicted WHERE moment <= (SELECT moment FROM evicted ORDER BY moment DESC LIMIT 1 OFFSET ?)",
+        (REMEMBERED,),
+    )
 
 
 class Evictor:
     """Keeps one home under a size; `collect` frees what has no name, and may be called at any time."""
 
     def __init__(
-        self, home: Home, database: Database, pins: Pins, uses: Uses, collect: Callable[[], object]
+        self, home: Home, database: Database, pins: Pins, uses: Uses, collect: Callable[[Progress], object]
     ) -> None:
         self._home = home
         self._database = database
@@ -143,14 +150,14 @@ class Evictor:
         self._uses = uses
         self._collect = collect
 
-    def keep(self, limit: int, grace: float) -> Evicted:
+    def keep(self, limit: int, grace: float, progress: Progress) -> Evicted:
         """Bring the home under `limit` bytes if it is over; states used in the last `grace` seconds stay.
 
         Files written in the last minute stay on the disk till the next sweep, and are not counted.
         """
         if self._home.size() <= limit:
             return Evicted()
-        self._collect()
+        self._collect(progress)
         size = self._size()
         if size <= limit:
             return Evicted()
@@ -161,7 +168,7 @@ class Evictor:
                 in_use = self._in_use(transaction.connection)
                 chosen = [state for state in chosen if state not in in_use]
                 take_names(transaction, chosen)
-            self._collect()
+            self._collect(progress)
         return Evicted(len(chosen), freed, max(0, self._size() - limit), waiting)
 
     def preview(self, limit: int, grace: float, freed_before: int) -> Evicted:

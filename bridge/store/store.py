@@ -64,7 +64,7 @@ class Store:
         self._uses = Uses(self._database, self._owner.id)
         self._results = ResultCache(self._database)
         self._sweeper = Sweeper(self._database, self.blobs, self._contents, self._pins, self._owner)
-        self._evictor = Evictor(home, self._database, self._pins, self._uses, self.collect)
+        self._evictor = Evictor(home, self._database, self._pins, self._uses, self._collect_for_room)
         self._limit: int | None = None
         self._over = 0
         self._recent = Recent(self._contents)
@@ -335,12 +335,12 @@ class Store:
         if limit is not None:
             self._housekeeper.grown()
 
-    def evict(self, limit: int, grace: float = GRACE) -> Evicted:
+    def evict(self, limit: int, grace: float = GRACE, progress: Progress = no_progress) -> Evicted:
         """Take the names of the states used least recently away until the home is under `limit` bytes.
 
         Spared: labelled ones, those in use by any process or used in the last `grace` seconds.
         """
-        return self._evictor.keep(limit, grace)
+        return self._evictor.keep(limit, grace, progress)
 
     def preview(self, unused_since: float, limit: int | None, strays: float) -> tuple[int, Freed, Evicted]:
         """What would go, with nothing changed: how many workspaces unused since then, what `collect` would free
@@ -458,6 +458,9 @@ class Store:
         if freed.bytes:
             _log.info("freed %d bytes", freed.bytes)
         return self._sweeper.has_work()
+
+    def _collect_for_room(self, progress: Progress) -> Freed:
+        return self.collect(progress=progress)
 
     def _keep_limit(self) -> bool:
         """Evict if need be; whether that may have to go on although nothing is stored."""

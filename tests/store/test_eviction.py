@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bridge.errors import StateEvicted, StateNotFound
+from bridge.store import eviction
 from bridge.store.manifest import State
 from bridge.store.store import Store
 from tests.store.support import invariants, opened, put, unit, worker
@@ -129,6 +130,17 @@ def test_an_evicted_name_can_be_deleted_and_cleared(store: Store) -> None:
     store.clear("w")
     assert store.find("w", "s2") is None
     assert counts(store, "evicted", "names", "states") == [0, 0, 0]
+
+
+def test_only_so_many_evicted_names_are_remembered(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eviction, "REMEMBERED", 2)
+    for name in ("a", "b", "c"):
+        put(store, "w", name, unit(name))
+        assert store.evict(1000, grace=0).states == 1
+    assert store.find("w", "a") is None
+    for name in ("b", "c"):
+        with pytest.raises(StateEvicted):
+            store.find("w", name)
 
 
 def test_the_last_uses_outlive_the_store(path: Path) -> None:
