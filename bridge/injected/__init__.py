@@ -26,6 +26,7 @@ under the private name `_bridge_kernel` (see `bridge.engine.helper`). Roles, in 
 - `classes`      classes made in the notebook, taken apart and put together again
 - `arrays`       NumPy arrays: large ones out of band, views as views
 - `atoms`        NumPy arrays of texts and the like, in pieces that are pickled once
+- `mapping`      blobs laid over an array's memory, and which still lie there as they were
 - `blobs`        chunks of bytes in the home's folder, addressed by content
 - `loader`       puts units back into a namespace
 - `environment`  what a cell may change beside its variables

@@ -5,20 +5,15 @@ NumPy is the user's: nothing here imports it, the functions are reached only whe
 
 from __future__ import annotations
 
-import ctypes
-import mmap
-import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import blobs
+from . import blobs, mapping
 
 if TYPE_CHECKING:
     from .reducers import Saving
 
 OUT_OF_BAND = 64 * 1024  # bytes; a smaller array is pickled with its neighbours
-_MAP_FROM = 1024 * 1024  # bytes; a smaller array is read, which costs less than its page faults
-_PAGE = mmap.PAGESIZE
 
 
 class Stored(NamedTuple):
@@ -196,6 +191,12 @@ def raw(array: Any) -> memoryview:
     return memoryview(flat.view(numpy.uint8)) if array.nbytes else memoryview(b"")
 
 
+def store(array: Any, folder: blobs.Folder, maps: mapping.Maps) -> list[str]:
+    """The chunks of a contiguous array, those written that are new; what is as it was mapped is not even hashed."""
+    data = raw(array)
+    return folder.put_chunks(data, blobs.LEAD, maps.untouched(_address(array), data))
+
+
 def load(stored: Stored, dtype: Any, shape: tuple[int, ...], order: str, writeable: bool) -> Any:
     """An array of its own from the blob folder: mapped copy-on-write where the platform can, else read once."""
     numpy = sys.modules["numpy"]
@@ -204,52 +205,15 @@ def load(stored: Stored, dtype: Any, shape: tuple[int, ...], order: str, writeab
         raise EOFError(f"an array of {array.nbytes} bytes was stored as {stored.size}")
     target = raw(array)
     address = _address(array)
-    maps = stored.size >= _MAP_FROM and sys.platform == "linux" and address % _PAGE == blobs.LEAD
-    for number, chunk in enumerate(stored.chunks):
-        # `start` and `stop` count from the page border that lies LEAD bytes before the array.
-        start = number * blobs.CHUNK
-        stop = min(start + blobs.CHUNK, stored.size + blobs.LEAD)
-        first = max(start, _PAGE)  # the first page holds the allocator's own header
-        last = stop - stop % _PAGE
-        if not (
-            maps and last > first and _map(stored.folder.path(chunk), address, first, last, first - start)
-        ):
+    maps = mapping.fits(address, stored.size)
+    for chunk, span in zip(stored.chunks, mapping.spans(stored.size), strict=True):
+        start, stop, first, last = span
+        if not (maps and last > first and mapping.lay(stored.folder.path(chunk), address, span)):
             first = last = stop
         head = slice(max(start - blobs.LEAD, 0), first - blobs.LEAD)
-        stored.folder.read_into(chunk, target[head], skip=blobs.LEAD if number == 0 else 0)
+        stored.folder.read_into(chunk, target[head], skip=blobs.LEAD if start == 0 else 0)
         if last < stop:
             stored.folder.read_into(chunk, target[last - blobs.LEAD : stop - blobs.LEAD], skip=last - start)
     if not writeable:
         array.flags.writeable = False
     return array
-
-
-_FIXED = 0x10  # MAP_FIXED on Linux; the mmap module does not name it
-
-
-def _libc() -> Any:
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_longlong,
-    ]
-    return libc
-
-
-def _map(path: str, address: int, first: int, last: int, offset: int) -> bool:
-    """Lay a blob's pages over an array's: private, so writes stay in this process. False when it cannot be."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        if os.fstat(descriptor).st_size < offset + last - first:
-            raise EOFError(f"blob {os.path.basename(path)} is too short")
-        place = address - blobs.LEAD + first
-        protection, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | _FIXED
-        mapped = _libc().mmap(place, last - first, protection, flags, descriptor, offset)
-        return bool(mapped == place)
-    finally:
-        os.close(descriptor)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 CHUNK = 4 * 1024 * 1024
 LEAD = 16
+_NONE: Mapping[int, str] = {}
 
 _Bytes = bytes | bytearray | memoryview
 
@@ -92,10 +93,18 @@ class Folder:
         written, self.written = self.written, 0
         return written
 
-    def put_chunks(self, data: memoryview, lead: int = 0) -> list[str]:
-        """Store a long buffer in chunks; `lead` zero bytes are put before its first byte."""
-        borders = _borders(len(data), lead)
-        return [self.put(bytes(lead if start == 0 else 0), data[start:stop]) for start, stop in borders]
+    def put_chunks(self, data: memoryview, lead: int = 0, known: Mapping[int, str] = _NONE) -> list[str]:
+        """Store a long buffer in chunks; `lead` zero bytes are put before its first byte.
+
+        `known` are the addresses of chunks, by number, that the caller knows to be the content of these blobs.
+        """
+        addresses = []
+        for number, (start, stop) in enumerate(_borders(len(data), lead)):
+            address = known.get(number)
+            if address is None or not self.relies_on(address):
+                address = self.put(bytes(lead if start == 0 else 0), data[start:stop])
+            addresses.append(address)
+        return addresses
 
     def read_chunks(self, addresses: list[str], size: int, lead: int = 0) -> bytearray:
         """The bytes of a long buffer, in fresh memory: one copy."""

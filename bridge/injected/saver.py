@@ -29,6 +29,7 @@ from . import (  # noqa: F401
     containers,
     failures,
     frames,
+    mapping,
     picklers,
     rebuild,
     reducers,
@@ -101,6 +102,7 @@ class Saver:
         self._taken: dict[str, Part] = {}  # node key -> the part that will own it
         self._count = 0
         self._chunks: dict[int, tuple[Any, list[str]]] = {}  # id of an array -> it, and its chunks
+        self._maps = mapping.Maps(folder.root)
         self._atoms: dict[int, tuple[Any, list[atoms.Piece] | None]] = {}  # the same for arrays of objects
         self._left_out: dict[str, dict[str, str]] = {}  # node key -> attributes that cannot be saved, and why
 
@@ -258,6 +260,7 @@ class Saver:
 
     def _dump(self, part: Part, make: Any) -> bool:
         """One attempt with one pickler; False when that pickler is not to be had."""
+        self._maps = mapping.Maps(self.folder.root)  # code of the user's that runs here may map and free
         file = picklers.Sink()
         buffers = part.buffers  # not the part, which refers to the pickler: see `release`
 
@@ -429,7 +432,7 @@ class Saver:
                 stored_arrays.append({"size": size, "chunks": [piece.address for piece in array]})
                 continue
             if id(array) not in self._chunks:
-                self._chunks[id(array)] = array, self.folder.put_chunks(arrays.raw(array), blobs.LEAD)
+                self._chunks[id(array)] = array, arrays.store(array, self.folder, self._maps)
             stored_arrays.append({"size": array.nbytes, "chunks": self._chunks[id(array)][1]})
         stored_buffers = []
         for buffer in part.buffers:
