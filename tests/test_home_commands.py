@@ -54,11 +54,16 @@ def test_gc_removes_what_nobody_used_for_long(
         old = store.open_workspace(None)
         put(store, old, "s", unit("z", b"zz"))
         store._database.pragma("UPDATE workspaces SET used = 0")
+    left_over = home / "sessions" / "gone.state"
+    left_over.write_bytes(b"0123456789")
+    os.utime(left_over, (0, 0))
     for words in (["--dry-run"], []):
         assert command(["gc", "--home", str(home), *words]) == 0
         out = capsys.readouterr().out
         assert "removed 1 workspace unused for 14 days" in out
+        assert "removed 1 file of sessions unused for 14 days, 10 bytes" in out
         assert "freed 2 states and 1 file, 3.0 MiB" in out
+    assert not left_over.exists()
     monkeypatch.setenv("BRIDGE_STATE_EXPIRY_SECONDS", "soon")
     assert command(["gc", "--home", str(home)]) == 2
     assert capsys.readouterr().err.startswith("jupyter bridge gc: BRIDGE_STATE_EXPIRY_SECONDS must be")
