@@ -97,7 +97,7 @@ def cells(start: Starts) -> Iterator[Row]:
             states = {name: side.execute(workload.setup, "initial") for name, side in sides.items()}
             taken: dict[str, list[float]] = {name: [] for name in sides}
             for number in range(workload.rounds):
-                for name, side in sides.items():
+                for name, side in in_turn(sides, number):
                     begin = time.perf_counter()
                     states[name] = side.execute(workload.cell.format(n=number), states[name])
                     taken[name].append((time.perf_counter() - begin) * 1000)
@@ -123,6 +123,14 @@ def branches(start: Starts) -> Iterator[Row]:
             reset(sides)
             what = f"one of {count} branches from the 512 MB state, switch and cell"
             yield Row(what, medians, workloads.BRANCH_BAR)
+
+
+def in_turn(sides: Sides, number: int) -> list[tuple[str, Side]]:
+    """The sides in the order of that round: forwards and backwards in turns.
+
+    So whatever one of them does to the caches and the memory of the machine meets both its neighbours alike.
+    """
+    return list(sides.items())[:: -1 if number % 2 else 1]
 
 
 def reset(sides: Sides) -> None:
