@@ -15,6 +15,7 @@
     ├── Interrupted 500            the execution was interrupted before its cell began
     ├── KernelError 500
     │   ├── KernelStartFailed      a kernel did not come up; the message holds its stderr
+    │   ├── CannotFork             a kernel's process cannot be copied; the message says why
     │   ├── KernelDied             the kernel's process ended; the message says how
     │   ├── KernelTimeout          the kernel did not answer in time
     │   └── RestoreFailed          a state could not be loaded into a kernel
@@ -113,6 +114,10 @@ class KernelError(BridgeError):
 
 class KernelStartFailed(KernelError):
     """A kernel did not come up; the message ends with what it wrote to stderr."""
+
+
+class CannotFork(KernelError):
+    """A copy of a kernel's process would lack something; the message says what."""
 
 
 class KernelDied(KernelError):

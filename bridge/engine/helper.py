@@ -67,6 +67,14 @@ def _packed_sources() -> str:
     return base64.b64encode(zlib.compress(json.dumps(sources).encode())).decode()
 
 
+def prepare(kernel: KernelProcess, options: dict[str, Any]) -> None:
+    """Make a kernel that has just started ours; one that was forked has the helper already. KernelStartFailed."""
+    if kernel.forked:
+        ask(kernel, {"op": "forked", "kernel_id": kernel.id})
+    else:
+        inject(kernel, options)
+
+
 def inject(kernel: KernelProcess, options: dict[str, Any]) -> None:
     """Install the helper in a kernel that has just started; KernelStartFailed with its traceback."""
     code = _BOOTSTRAP.format(package=PACKAGE, packed=_packed_sources(), options=json.dumps(options))

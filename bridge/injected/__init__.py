@@ -50,4 +50,8 @@ under the private name `_bridge_kernel` (see `bridge.engine.helper`). Roles, in 
 - `captured`     definitions as source
 - `frozen`       the standard library as it was before any cell
 - `canonical`    hashes of content and alias groups
+- `forks`        a process that can be forked: now a kernel, now a template of kernels
+- `transport`    ipykernel's sockets and threads, put down and taken up anew
+- `obstacles`    what keeps a process from being forked
+- `preload`      libraries imported ahead, out of sight
 """

@@ -209,13 +209,13 @@ def whole_lines_from_forks() -> None:
         os.register_at_fork(after_in_child=in_child)
 
 
-def last_words() -> None:
+def last_words(kernel: Any) -> None:
     """Lets what a cell printed and flushed leave the process before `os._exit` ends it."""
-    leave, own = os._exit, os.getpid()
+    leave = os._exit
 
     @functools.wraps(leave)
     def _exit(status: int) -> NoReturn:
-        if os.getpid() == own:
+        if os.getpid() == kernel.session.pid:  # in no child of a cell's
             sys.stdout.flush()
             sys.stderr.flush()
             time.sleep(0.05)  # what the streams handed over, zmq's own thread has yet to send

@@ -165,6 +165,10 @@ class Environment:
             Levels(),
         ]
         self.early_roots = frozenset(item.root for item in self.items if item.early)
+        self.start()
+
+    def start(self) -> None:
+        """Take the values of now for those of a kernel just started."""
         for item in self.items:
             if item.loaded():
                 self._start(item)

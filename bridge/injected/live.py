@@ -25,7 +25,7 @@ class LiveValues:
     """The live values of one kernel."""
 
     def __init__(self, kernel_id: str) -> None:
-        self._kernel_id = kernel_id
+        self.kernel_id = kernel_id
         self._kept: dict[str, dict[str, Any]] = {}  # token -> root -> value
         self._positions: dict[str, Any] = {}
 
@@ -37,7 +37,7 @@ class LiveValues:
         if before is not None:
             self._kept.pop(before, None)
             self._positions.pop(before, None)
-        made = f"live:{self._kernel_id}:{next(_numbers)}"
+        made = f"live:{self.kernel_id}:{next(_numbers)}"
         self._positions[made] = place
         return made
 
@@ -87,7 +87,7 @@ def _frame_position(frame: types.FrameType | None) -> Any:
         return ("finished",)
     if any(type(value) not in _TOLD for value in frame.f_locals.values()):
         return None
-    return ("frame", frame.f_lasti, pickle.dumps(frame.f_locals))
+    return ("frame", frame.f_lasti, pickle.dumps(dict(frame.f_locals)))
 
 
 # Small values whose pickle says all of them, iterators' positions included.

@@ -32,6 +32,12 @@ class Modules(Item):
         """Note, before a cell runs, the modules that its import statements name."""
         self._named = _named_modules(code) if "import" in code else []
 
+    def settle(self) -> None:
+        """What was imported since the last cell is no cell's doing."""
+        new = sys.modules.keys() - self._known
+        self._start |= new
+        self._known |= new
+
     def get(self) -> list[str]:
         return list(self._line)
 

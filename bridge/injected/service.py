@@ -18,7 +18,18 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from . import bridge_magics, celltexts, display, frozen, inspection, live, picklers, streams, threads
+from . import (
+    bridge_magics,
+    celltexts,
+    display,
+    forks,
+    frozen,
+    inspection,
+    live,
+    picklers,
+    streams,
+    threads,
+)
 from .between import Between, has_tasks
 from .blobs import Folder
 from .environment import Environment
@@ -72,8 +83,11 @@ class Helper:
         self._last_ids: dict[str, int] = {}  # after the last cell
         self._depth = 0  # cells under way: one that a cell runs counts as its own
         self._header: Any = {}
+        self.forks = forks.Forks(self)
         self._handlers: dict[str, Callable[[Request, list[Any]], Reply]] = {
             "switch": self._switch,
+            "fork": self.forks.order,
+            "forked": self._forked,
             "inspect": self._inspect,
             "inspect_here": self._inspect_here,
             "aliases": self._set_aliases,
@@ -113,7 +127,7 @@ class Helper:
         streams.reply_at_once(self.kernel)
         self.names.install()
         display.whole_lines_from_forks()
-        display.last_words()
+        display.last_words(self.kernel)
         display.lenient_bundles(shell)
         shell.compile.get_code_name = celltexts.code_name
         pandas, floats = display.pandas_defaults(options), display.numpy_floats(shell)
@@ -161,6 +175,7 @@ class Helper:
 
     def _begin(self, info: Any) -> None:
         """Note how things are before a cell."""
+        self.forks.transport.know_own()
         self.streams.remember(self._header)
         header = self.kernel.get_parent("shell") or {}
         self._header = header.get("header") or {}
@@ -433,6 +448,17 @@ class Helper:
         cells = [self.names.transformed(text) for text in request["cells"]]
         return self.session.adopt({"cells": cells}, buffers)
 
+    def _forked(self, request: Request, buffers: list[Any]) -> Reply:
+        """This process is a kernel of that id, just forked; no cell has run in it."""
+        kernel_id = request["kernel_id"]
+        self.options["kernel_id"] = self.snapshots.live.kernel_id = kernel_id
+        self.environment.modules.settle()
+        self.forks.settle()
+        self.leftovers.know_threads()
+        self.tracker.know_threads()
+        streams.drop_nothing(self.kernel)
+        return {}
+
     # Over states that this kernel does not hold.
 
     def _inspect(self, request: Request, buffers: list[Any]) -> Reply:
@@ -488,6 +514,7 @@ def start(shell: Any, options: dict[str, Any]) -> Helper:
     helper = Helper(shell, options)
     helper.install()
     frozen.freeze(helper.modules.values())
+    forks.start(helper.forks)
     return helper
 
 

@@ -112,8 +112,7 @@ class Tracker:
         self._reach = reaching.Reach(shell.user_ns)
         self._watch = Watch(shell.user_ns)
         self._last = identities(shell.user_ns)  # after the last cell
-        # Threads of the kernel's own, and the one that runs cells.
-        self._threads = weakref.WeakSet(threading.enumerate())
+        self.know_threads()
         self._plans: list[Plan] = []  # a cell may run others
         self._cache: dict[str, list[Unit]] = {}
         self._known = Known(shell.user_ns)
@@ -121,6 +120,10 @@ class Tracker:
         self._lent: set[types.CodeType] = set()  # functions that libraries may call on their own account
 
     # -- the hook
+
+    def know_threads(self) -> None:
+        """Takes the threads there are for the kernel's own."""
+        self._threads = weakref.WeakSet(threading.enumerate())
 
     def install(self) -> None:
         """Hooks into the shell's compiler, in place of any other tracker's hook; `uninstall` takes it out."""
@@ -339,6 +342,9 @@ class Tracker:
         namespace = self._shell.user_ns
         others = [each for each in threading.enumerate() if each not in self._threads]
         frames = sys._current_frames() if others else {}
+        frames.pop(
+            threading.get_ident(), None
+        )  # our own, which would hold itself and all that the helper has at hand
         for thread in others:
             here = frames.get(thread.ident or 0)
             while here is not None:

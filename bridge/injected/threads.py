@@ -16,9 +16,13 @@ class Leftovers:
     """Tells what a cell left running."""
 
     def __init__(self) -> None:
-        self._own_threads = {thread.ident for thread in threading.enumerate()}
+        self.know_threads()
         self._handlers = [signal.getsignal(number) for number in _SIGNALS]
         self._streams = [sys.stdout, sys.stderr]
+
+    def know_threads(self) -> None:
+        """Take the threads there are for the kernel's own."""
+        self._own_threads = {thread.ident for thread in threading.enumerate()}
 
     def threads(self) -> list[threading.Thread]:
         """The user's threads that are alive."""

@@ -6,5 +6,6 @@ from bridge.pool.execution import Execution
 from bridge.pool.pool import Pool, Ticket
 from bridge.pool.process import KernelProcess
 from bridge.pool.settings import PoolSettings
+from bridge.pool.templates import Template
 
-__all__ = ["Execution", "KernelProcess", "Pool", "PoolSettings", "Ticket"]
+__all__ = ["Execution", "KernelProcess", "Pool", "PoolSettings", "Template", "Ticket"]

@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import logging
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import zmq
@@ -14,6 +14,7 @@ import zmq
 from bridge.pool.guard import Guard
 from bridge.pool.launch import RuntimeFolder, find_kernelspec
 from bridge.pool.settings import PoolSettings
+from bridge.pool.templates import Templates
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ class Host:
         self.spec = find_kernelspec(settings.kernel_name)
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.folder = RuntimeFolder()
+        self.templates = Templates(self.folder.path / "templates")
         self.guard = Guard()
         self.guard.add_path(self.folder.path)
         settings.log_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -55,8 +57,13 @@ class Host:
             future.cancel()
             raise TimeoutError(f"the provisioner did not answer within {timeout:g} s") from None
 
+    def call(self, work: Callable[..., object], *arguments: Any) -> None:
+        """Has a function called in the provisioners' loop."""
+        self._loop.call_soon_threadsafe(work, *arguments)
+
     def close(self, *, sockets_closed: bool) -> None:
         """Ends the thread, the context (when no socket is left in it), the folder and the guard."""
+        self.submit(self.templates.close())
         self.submit(_settle()).add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._loop.stop))
         self._thread.join(2 * SETTLE)
         if self._thread.is_alive():
@@ -68,8 +75,9 @@ class Host:
         else:
             log.error("the zmq context stays: a channel thread still owns sockets in it")
         self.folder.close()
-        if sockets_closed:
-            self.guard.drop_path(self.folder.path)  # no kernel is left that it would have to look for
+        if sockets_closed and not self.settings.fork:
+            # No kernel is left that it would have to look for, but one that was being forked may be.
+            self.guard.drop_path(self.folder.path)
         self.guard.close()
 
 

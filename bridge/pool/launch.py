@@ -16,10 +16,14 @@ if TYPE_CHECKING:
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
 
+    from bridge.pool.templates import Template, Templates
+
 OURS = ("BRIDGE_", "ALBEDO_", "PYTEST_")
 """Variables that are the server's business. (With PYTEST_CURRENT_TEST ipykernel captures no descriptors.)"""
 SERVER_ONLY = ("JPY_PARENT_PID", "JPY_SESSION_NAME", "JPY_API_TOKEN")
 """Variables that tell a process whose kernel it is; the launcher sets its own."""
+FORKS = "bridge-fork"
+"""The entry point of the provisioner that forks."""
 OWN_KERNEL = ["-m", "bridge.jupyter"]
 """What follows the interpreter where a kernelspec starts the bridge."""
 SOCKET_PATH_LIMIT = 100
@@ -99,10 +103,20 @@ class RuntimeFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def make_manager(spec: KernelSpec, folder: RuntimeFolder, kernel_id: str) -> AsyncKernelManager:
-    """A jupyter_client manager for one kernel that is yet to start; its provisioner is the kernelspec's."""
-    from jupyter_client.kernelspec import KernelSpecManager
+def make_manager(
+    spec: KernelSpec, folder: RuntimeFolder, kernel_id: str, template: Template | None, templates: Templates
+) -> AsyncKernelManager:
+    """A jupyter_client manager for one kernel that is yet to start; its provisioner is the kernelspec's.
+
+    With a `template` it is the one that forks the kernel from it.
+    """
+    from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
     from jupyter_client.manager import AsyncKernelManager
+
+    if template is not None:
+        spec = KernelSpec(
+            **{**spec.to_dict(), "metadata": {"kernel_provisioner": {"provisioner_name": FORKS}}}
+        )
 
     class OneSpec(KernelSpecManager):
         """Knows the chosen kernelspec alone, which need not be installed."""
@@ -113,13 +127,18 @@ def make_manager(spec: KernelSpec, folder: RuntimeFolder, kernel_id: str) -> Asy
     class Manager(AsyncKernelManager):
         """Starts and ends the process; talks to the kernel through no socket of its own."""
 
+        template: Template | None
+        templates: Templates
+
         def _connect_control_socket(self) -> None:
             """Nothing: the kernel's channels send the shutdown request. Saves a zmq context per kernel."""
 
-    return Manager(
+    manager = Manager(
         kernel_name="python3",
         kernel_id=kernel_id,
         kernel_spec_manager=OneSpec(),
         transport=folder.transport,
         connection_file=str(folder.connection_file(kernel_id)),
     )
+    manager.template, manager.templates = template, templates
+    return manager

@@ -29,11 +29,16 @@ K = TypeVar("K", bound=Seat)
 
 @dataclass(eq=False, slots=True)
 class Waiter(Generic[K]):
-    """One request for a kernel; `settled` is set when `kernel` or `error` is."""
+    """One request for a kernel; `settled` is set when `kernel` or `error` is.
+
+    `make` makes a kernel that is yet to be started, in place of an idle one whose rank is above `make_rank`.
+    """
 
     rank: Callable[[K], float] | None = None
     fresh: bool = False
     only: str | None = None
+    make: Callable[[], K] | None = None
+    make_rank: float = math.inf
     kernel: K | None = None
     was_used: bool = False
     error: BaseException | None = None
@@ -72,7 +77,8 @@ class Leases(Generic[K]):
                 return self.match()  # its place is free for another
             if kernel is not None:
                 self.waiting.remove(waiter)
-                self.idle.remove(kernel)
+                if kernel in self.idle:
+                    self.idle.remove(kernel)
                 self.leased[kernel.id] = kernel
                 if waiter.fresh:
                     self._passing.add(kernel.id)
@@ -107,6 +113,13 @@ class Leases(Generic[K]):
             self.idle.remove(kernel)
         return ending
 
+    def unused(self) -> list[K]:
+        """The idle kernels that were never used; they are no longer idle then."""
+        found = [kernel for kernel in self.idle if not kernel.used]
+        for kernel in found:
+            self.idle.remove(kernel)
+        return found
+
     def _staying(self) -> int:
         """How many leased kernels will be idle again: one used once must not push out those that hold states."""
         self._passing &= self.leased.keys()
@@ -136,7 +149,7 @@ class Leases(Generic[K]):
         return kernel is not None and kernel.alive
 
     def _choose(self, waiter: Waiter[K]) -> K | None:
-        """The idle kernel for this waiter: theirs, else the lowest rank, and of equals the least recently used one.
+        """The kernel for this waiter: theirs, else the lowest rank, and of equals the least recently used one.
 
         So two lines that take turns come to have a kernel each. A new one is the least recently used of all, as long
         as there is room for one more that was used.
@@ -154,4 +167,6 @@ class Leases(Generic[K]):
             key = (rank, kernel.used != full)
             if rank < math.inf and (best is None or key < best_key):
                 best, best_key = kernel, key
+        if waiter.make is not None and best_key[0] > waiter.make_rank:
+            return waiter.make()
         return best

@@ -15,8 +15,11 @@ from bridge.pool.host import Host
 from bridge.pool.launch import kernel_environment, make_manager
 
 if TYPE_CHECKING:
+    from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
     from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
+
+    from bridge.pool.templates import Template
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +51,13 @@ class Life:
     """
 
     def __init__(
-        self, kernel_id: str, host: Host, on_exit: Callable[[str], None], on_gone: Callable[[], None]
+        self,
+        kernel_id: str,
+        host: Host,
+        on_exit: Callable[[str], None],
+        on_gone: Callable[[], None],
+        spec: KernelSpec,
+        template: Template | None,
     ) -> None:
         self.manager: AsyncKernelManager | None = None
         self.group: int | None = None  # of a local kernel
@@ -56,6 +65,7 @@ class Life:
         self.ending = False
         self._id = kernel_id
         self._host = host
+        self._spec, self._template = spec, template
         self._on_exit = on_exit
         self._on_gone = on_gone
         self._log_path = host.settings.log_dir / f"kernel-{kernel_id}.log"
@@ -91,7 +101,9 @@ class Life:
         async with self._launching:
             if self.ending:
                 raise KernelDied("it was ended before it began")
-            manager = make_manager(self._host.spec, self._host.folder, self._id)
+            manager = make_manager(
+                self._spec, self._host.folder, self._id, self._template, self._host.templates
+            )
             self._host.guard.add_path(self._log_path)
             output = os.open(self._log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
@@ -189,6 +201,8 @@ class Life:
 
     async def _keep_within_memory(self, provisioner: KernelProvisionerBase) -> None:
         """Kills a local kernel that takes more memory than it may."""
+        if self._spec is not self._host.spec:
+            return  # the starter: all kernels are its descendants
         limit, pid = self._host.settings.memory_limit, getattr(provisioner, "pid", None)
         if limit is None or not isinstance(pid, int) or self._killed_for or not memory.is_over(pid, limit):
             return

@@ -31,7 +31,12 @@ def is_over(pid: int, limit: int) -> bool:
     only when they would be over the limit with each page counted in every process.
     """
     pids = family(pid)
-    return _sum(pids, "status", _OWN) > limit and _sum(pids, "smaps_rollup", _SHARE) > limit
+    return _sum(pids, "status", _OWN) > limit and share(pids) > limit
+
+
+def share(pids: list[int]) -> int:
+    """Bytes of memory of their own that these processes have; a page that n processes share counts 1/n in each."""
+    return _sum(pids, "smaps_rollup", _SHARE)
 
 
 def _sum(pids: list[int], file: str, pattern: re.Pattern[bytes]) -> int:

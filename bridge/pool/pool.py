@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import logging
+import math
 import threading
 import time
 import uuid
@@ -14,9 +15,11 @@ from bridge.errors import Interrupted, KernelStartFailed, KernelTimeout, Shuttin
 from bridge.pool.leases import Leases, Waiter
 from bridge.pool.process import KernelProcess
 from bridge.pool.settings import PoolSettings
+from bridge.pool.starter import Starter
 
 if TYPE_CHECKING:
     from bridge.pool.host import Host
+    from bridge.pool.templates import Template
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +32,10 @@ END_WITHIN = 2.7
 """Seconds from the start of a shutdown in which every kernel must have ended."""
 RETRY_FIRST, RETRY_LAST = 1.0, 30.0
 """Seconds between tries to start a kernel that nobody waits for, doubled after each failure."""
+OPEN_SECONDS = 5.0
+"""The bound of opening a socket."""
+LAST_CHOICE = 1e307
+"""The rank of a new kernel that is made only for want of another."""
 LOOK_SECONDS = 30.0
 """Bound of the keeper's wait; every change wakes it."""
 
@@ -78,7 +85,8 @@ class Pool:
         self._leases: Leases[KernelProcess] = Leases(settings.size)
         self._kernels: dict[str, KernelProcess] = {}  # every one not yet ended, starting ones too
         self._detached: set[str] = set()
-        self._starters: set[threading.Thread] = set()
+        self._threads: set[threading.Thread] = set()
+        self._starter: Starter | None = None
         self._host: Host | None = None
         self._retry_at, self._retry_after = 0.0, RETRY_FIRST
         self._closing = False
@@ -99,18 +107,26 @@ class Pool:
         only: str | None = None,
         ticket: Ticket | None = None,
         timeout: float | None = None,
+        template: Template | None = None,
+        template_rank: float = math.inf,
+        plain: bool = False,
     ) -> KernelProcess:
         """A kernel for the caller alone until it is released; first come, first served.
 
         Of the idle kernels the one with the lowest `rank` (infinite: must not be used; a never-used kernel
         may always be), and of equals the least recently used one. `rank` is called under the pool's lock:
         cheap and pure. `fresh`: a never-used one. `only`: the kernel of that id, waited for while it lives;
-        after its death any.
+        after its death any. `template`: unless an idle one's rank is at most `template_rank`, a new one that is
+        forked from this. `plain`: rather a new one without preloaded libraries than one of an infinite rank.
 
         Interrupted when `ticket` is cancelled before or meanwhile, KernelTimeout after `timeout` seconds,
         KernelStartFailed when the kernel it needs cannot be started, ShuttingDown at the pool's end.
         """
         waiter: Waiter[KernelProcess] = Waiter(rank=rank, fresh=fresh, only=only)
+        if template is not None or plain:
+            source = template or self._template(plain=True)
+            waiter.make = lambda: self._new(source)
+            waiter.make_rank = template_rank if template is not None else -math.inf if fresh else LAST_CHOICE
         ticket = ticket or Ticket()
         with self._lock:
             self._refuse_if(ticket)
@@ -132,7 +148,19 @@ class Pool:
             raise waiter.error
         if waiter.kernel is None:
             raise KernelTimeout(f"no kernel came free within {timeout:g} s")
+        if not waiter.kernel.ready:
+            self._start_leased(waiter.kernel)
         return waiter.kernel
+
+    def _start_leased(self, kernel: KernelProcess) -> None:
+        """Starts a kernel that was made for its lease; a failure ends the lease."""
+        try:
+            self._start(kernel)
+            kernel.ready = True
+        except BaseException:
+            kernel.retire = True
+            self.release(kernel)
+            raise
 
     def release(self, kernel: KernelProcess) -> None:
         """Gives a leased kernel back; it is ended when it is to `retire`, and replaced then or when dead."""
@@ -184,6 +212,11 @@ class Pool:
             return list(self._kernels.values())
 
     @property
+    def preloads(self) -> bool:
+        """Whether new kernels have libraries preloaded."""
+        return self._starter is not None and self._starter.preloads
+
+    @property
     def waiting(self) -> int:
         """How many leases wait for a kernel."""
         with self._lock:
@@ -208,12 +241,16 @@ class Pool:
             from bridge.pool.host import Host
 
             host = Host(self._settings)
+            host.run(host.templates.open(), OPEN_SECONDS)
         except Exception as error:
             log.exception("no kernel can be started")
             self._refuse_all(error)
             return
         with self._lock:
             self._host = host
+            if not self._closing and self._settings.fork and self._settings.kernel_name is None:
+                self._starter = Starter(host, self._prepare, self._libraries_loaded)
+                self._add_thread(self._starter.start)
         while True:
             with self._lock:
                 if self._closing:
@@ -222,26 +259,73 @@ class Pool:
                 wait = self._retry_at - time.monotonic()
                 wanted = self._leases.wanted() if wait <= 0 else 0
                 self._leases.starting += wanted
-                starters = [
-                    threading.Thread(target=self._start_one, args=(host,), name="pool-start", daemon=True)
-                    for _ in range(wanted)
-                ]
-                self._starters.update(starters)
+                for _ in range(wanted):
+                    self._add_thread(self._start_one)
                 if not surplus and not wanted:
                     self._changed.wait(min(wait, LOOK_SECONDS) if wait > 0 else LOOK_SECONDS)
             for kernel in surplus:
                 self._end(kernel)
-            for starter in starters:
-                starter.start()
 
-    def _start_one(self, host: Host) -> None:
-        """One kernel's start, in a thread of its own."""
-        kernel = KernelProcess(uuid.uuid4().hex[:8], host, self._died)
+    def _add_thread(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Starts a thread that the shutdown waits for; under the lock."""
+
+        def run() -> None:
+            try:
+                work(*arguments)
+            finally:
+                with self._lock:
+                    self._threads.discard(threading.current_thread())
+
+        thread = threading.Thread(target=run, name="pool-start", daemon=True)
+        self._threads.add(thread)
+        thread.start()
+
+    def _start_one(self) -> None:
+        """One kernel's start, in a thread of its own: forked if that can be, else as its kernelspec says."""
         try:
-            with self._lock:
-                if self._closing:
-                    return
-                self._kernels[kernel.id] = kernel
+            template = self._template()
+            try:
+                kernel = self._launch(template)
+            except KernelStartFailed as error:
+                if template is None or self._closing:
+                    raise
+                log.warning("a kernel could not be forked, nor will others be: %s", error)
+                if self._starter is not None:
+                    self._starter.give_up()
+                kernel = self._launch(None)
+        except Exception as error:
+            if not self._closing:  # a shutdown kills what is starting
+                log.warning("a kernel did not start: %s", error)
+            self._start_failed(error)
+        else:
+            self._started(kernel)
+
+    def _template(self, *, plain: bool = False) -> Template | None:
+        """What new kernels are forked from, once that is known; `plain`: with nothing preloaded."""
+        if self._starter is None:
+            return None
+        self._starter.ready.wait(self._settings.start_timeout)
+        return self._starter.template(plain=plain)
+
+    def _launch(self, template: Template | None) -> KernelProcess:
+        """A kernel that is ready to be used. KernelStartFailed."""
+        with self._lock:
+            if self._closing:
+                raise KernelStartFailed("the server is shutting down")
+            kernel = self._new(template)
+        self._start(kernel)
+        return kernel
+
+    def _new(self, template: Template | None) -> KernelProcess:
+        """A kernel that is yet to be started; under the lock."""
+        assert self._host is not None  # whoever asks has been told of a template, or is the keeper
+        kernel = KernelProcess(uuid.uuid4().hex[:8], self._host, self._died, template=template)
+        self._kernels[kernel.id] = kernel
+        return kernel
+
+    def _start(self, kernel: KernelProcess) -> None:
+        """Makes it ready to be used. KernelStartFailed."""
+        try:
             kernel.start()
             try:
                 self._prepare(kernel)
@@ -249,16 +333,17 @@ class Pool:
                 raise KernelStartFailed(f"the kernel could not be prepared: {error}") from error
             if not kernel.alive:
                 raise KernelStartFailed(f"the kernel ended as it started: {kernel.exit_reason}")
-        except Exception as error:
-            if not self._closing:  # a shutdown kills what is starting
-                log.warning("a kernel did not start: %s", error)
+        except Exception:
             self._end(kernel)
-            self._start_failed(error)
-        else:
-            self._started(kernel)
-        finally:
-            with self._lock:
-                self._starters.discard(threading.current_thread())
+            raise
+
+    def _libraries_loaded(self) -> None:
+        """New kernels have libraries preloaded from now on: those kept warm without them are ended."""
+        with self._lock:
+            ending = self._leases.unused()
+            self._match()
+        for kernel in ending:
+            self._end(kernel)
 
     def _started(self, kernel: KernelProcess) -> None:
         with self._lock:
@@ -315,7 +400,8 @@ class Pool:
             for waiter in self._leases.waiting:
                 waiter.fail(ShuttingDown("the server is shutting down"))
             self._leases.waiting.clear()
-            kernels, starters = list(self._kernels.values()), list(self._starters)
+            kernels, threads = list(self._kernels.values()), list(self._threads)
+            starter = self._starter.close() if self._starter is not None else []
             self._changed.notify_all()
         if not first:
             self._closed.wait(END_WITHIN + 1.0)
@@ -323,10 +409,13 @@ class Pool:
         deadline = time.monotonic() + END_WITHIN
         ends = [end for kernel in kernels if (end := self._end(kernel)) is not None]
         concurrent.futures.wait(ends, timeout=END_WITHIN)
-        for thread in (self._keeper, *starters):
+        # It is the last: of the others' ends it is told by it.
+        ends = [end for kernel in starter if (end := self._end(kernel)) is not None]
+        concurrent.futures.wait(ends, timeout=max(0.1, deadline - time.monotonic()))
+        for thread in (self._keeper, *threads):
             if thread.ident is not None:
                 thread.join(max(0.1, deadline - time.monotonic()))
-        left = [kernel.id for kernel in kernels if not kernel.close_channels()]
+        left = [kernel.id for kernel in [*kernels, *starter] if not kernel.close_channels()]
         if self._host is not None:
             self._host.close(sockets_closed=not left)
         self._closed.set()

@@ -5,21 +5,29 @@ from __future__ import annotations
 import os
 import signal
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bridge.errors import KernelDied, KernelStartFailed, KernelTimeout
+from bridge.errors import CannotFork, KernelDied, KernelStartFailed, KernelTimeout
 from bridge.pool import descendants
 from bridge.pool.execution import Execution, Greeting, OnInput, OnIopub, Request
 from bridge.pool.wire import Frame, Message, Wire
 
 if TYPE_CHECKING:
+    from jupyter_client.kernelspec import KernelSpec
+
     from bridge.pool.channels import Channels
     from bridge.pool.host import Host
     from bridge.pool.interrupts import Interrupter
+    from bridge.pool.templates import Template
 
 KILL_TIMEOUT = 2.0
 """Seconds for a provisioner to begin a kill."""
+COPY_SECONDS = 10.0
+"""Seconds for a kernel to copy itself: the page tables of many gigabytes take a while."""
+FORK_START = 10.0
+"""Seconds in which a kernel that is forked must answer; one that does not is started otherwise."""
 HEARD_WITHIN = 0.1
 """Seconds after a reply in which its idle status shows that iopub is connected."""
 
@@ -27,15 +35,25 @@ HEARD_WITHIN = 0.1
 class KernelProcess:
     """One running kernel, started through its kernelspec's provisioner.
 
-    `used` says whether it was ever leased, `ready` whether it has started; `held` and `retire` are the
-    engine's: what the kernel holds, and that it must end at its release. `info` is the content of its
-    kernel_info_reply.
+    `used` says whether it was ever leased, `ready` whether it has started, `template` what it was forked from;
+    `held` and `retire` are the engine's: what the kernel holds, and that it must end at its release. `info` is the
+    content of its kernel_info_reply.
     """
 
-    def __init__(self, kernel_id: str, host: Host, on_gone: Callable[[KernelProcess], None]) -> None:
+    def __init__(
+        self,
+        kernel_id: str,
+        host: Host,
+        on_gone: Callable[[KernelProcess], None],
+        *,
+        spec: KernelSpec | None = None,
+        template: Template | None = None,
+    ) -> None:
+        """`spec` is how it is started (None: as the host says), `template` what it is forked from instead."""
         from bridge.pool.lifecycle import Life  # late, like all that needs asyncio, zmq or jupyter_client
 
         self.id = kernel_id
+        self.template = template
         self.used = False
         self.held: Any = None
         self.retire = False
@@ -43,7 +61,7 @@ class KernelProcess:
         self.info: dict[str, Any] = {}
         self.started_at = time.time()
         self._host = host
-        self._life = Life(kernel_id, host, self._exited, lambda: on_gone(self))
+        self._life = Life(kernel_id, host, self._exited, lambda: on_gone(self), spec or host.spec, template)
         self._channels: Channels | None = None
         self._interrupter: Interrupter | None = None
         self._cell: Execution | None = None  # the one sent last
@@ -58,6 +76,16 @@ class KernelProcess:
     def exit_reason(self) -> str | None:
         """How the process ended, such as "exit code 3" or "signal 9 (SIGKILL)"; None while it runs."""
         return self._life.exit_reason
+
+    @property
+    def forked(self) -> bool:
+        """Whether it was forked, and so can be copied in its turn."""
+        return self.template is not None
+
+    @property
+    def preloaded(self) -> bool:
+        """Whether libraries were imported in it before any cell ran."""
+        return self.template is not None and self.template.preloaded
 
     def looks_dead(self) -> bool:
         """Whether the process has ended, by a look at it now: sooner than `alive` knows, for a local child."""
@@ -131,6 +159,25 @@ class KernelProcess:
         """
         reply = self._ask("bridge_request", content, buffers, timeout)
         return reply["content"], reply["buffers"]
+
+    def copy(self) -> Template:
+        """Has the kernel, which is between two cells, leave a copy of its process that can be forked from.
+
+        CannotFork, which says why, when a copy would lack something; KernelDied.
+        """
+        if not self.forked:
+            raise CannotFork("its kernel was not forked itself")
+        token, templates = f"{self.id}-{uuid.uuid4().hex[:8]}", self._host.templates
+        order = {"op": "fork", "how": "copy", "path": str(templates.path), "token": token}
+        try:
+            reply, _ = self.request(order, timeout=COPY_SECONDS)
+        except KernelTimeout:
+            self.kill()
+            raise
+        if reply.get("why") is not None or reply.get("status") != "ok":
+            raise CannotFork(str(reply.get("why") or reply.get("reason")))
+        arrival = templates.arrival(token, COPY_SECONDS)
+        return self._host.run(arrival, COPY_SECONDS + 1)
 
     def interrupt(self) -> None:
         """Interrupts the cell sent last, as the kernelspec says: now, or as soon as its code begins.
@@ -211,6 +258,8 @@ class KernelProcess:
         from bridge.pool.interrupts import Interrupter
 
         timeout = self._host.settings.start_timeout
+        if self.forked:
+            timeout = min(timeout, FORK_START)
         try:
             self._host.run(self._life.launch(), timeout)
             self._channels = self._connect()
@@ -218,7 +267,7 @@ class KernelProcess:
             if self.exit_reason is not None:
                 self._channels.kernel_died(self.exit_reason)
             self._interrupter = Interrupter(self._host, self._life, self._channels)
-            self._greet(time.monotonic() + timeout)
+            self._greet(timeout)
         except Exception as error:
             tail = self._life.tail()
             self._host.submit(self.end(grace=0.0))
@@ -243,9 +292,10 @@ class KernelProcess:
         }
         return endpoints, wire
 
-    def _greet(self, deadline: float) -> None:
+    def _greet(self, seconds: float) -> None:
         """Asks for the kernel's info until its reply and, on iopub, its idle status have come."""
         channels = self._connected()
+        deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             header, greeting = channels.header("kernel_info_request"), Greeting()
             channels.send("shell", "kernel_info_request", {}, header=header, handler=greeting)
@@ -257,7 +307,7 @@ class KernelProcess:
             if heard and greeting.info is not None:
                 self.info = greeting.info
                 return
-        raise KernelTimeout(f"no answer within {self._host.settings.start_timeout:g} s")
+        raise KernelTimeout(f"no answer within {seconds:g} s")
 
     # -- end ----------------------------------------------------------------------------------------------
 

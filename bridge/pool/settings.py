@@ -17,6 +17,8 @@ class PoolSettings:
     stdout and stderr while they live. No variable whose value contains one of the `secrets` reaches a kernel.
     `start_timeout` is in seconds; `arguments` are added to the kernels' command line. A kernel that takes more than
     `memory_limit` bytes is killed (None: no limit); it holds for kernels that are children of this process.
+    `fork`: new kernels are forked from a process that has everything loaded, where that can be, by the helper that
+    they are prepared with; `preload` names the modules that it has imported.
     """
 
     size: int
@@ -29,3 +31,5 @@ class PoolSettings:
     # The server's kernels write no history of a user's: what runs in them comes from many programs.
     arguments: tuple[str, ...] = ("--HistoryManager.enabled=False",)
     memory_limit: int | None = None
+    fork: bool = False
+    preload: tuple[str, ...] = ()
