@@ -14,6 +14,15 @@ def default_pool_size() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def default_hot_memory() -> int:
+    """A quarter of the machine's memory, in bytes."""
+    return (
+        int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) // 4
+        if hasattr(os, "sysconf")
+        else 1 << 30
+    )
+
+
 DEFAULT_RETENTION = 14 * 24 * 3600
 _RETENTION_VARIABLES = ("BRIDGE_STATE_EXPIRY_SECONDS", "ALBEDO_STATE_EXPIRY_SECONDS")
 _RETENTION_RANGE = range(1, 31_536_000 + 1)
@@ -100,6 +109,10 @@ def _size(text: str) -> int:
     return int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " "))
 
 
+PRELOADED = ("numpy", "pandas", "matplotlib.pyplot")
+"""What kernels have imported ahead where their environment has it and nothing else is asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How one engine runs; every field has the default that the command line documents.
@@ -109,6 +122,8 @@ class Settings:
     (None: no limit), `memory_limit` in bytes for one kernel, `max_home` for all that is kept (None: no limit),
     `max_output_bytes` in characters of
     stream text for one cell, `retention` and `idle_seconds` in seconds.
+    `fork` says whether kernels are forked where they can be, from a process that has imported the modules `preload`
+    that there are; `hot_states` how many states are kept as frozen processes, in `hot_memory` bytes.
     No variable of the environment whose value holds one of the `secrets` reaches a kernel.
     """
 
@@ -120,6 +135,10 @@ class Settings:
     timeout: float | None = None
     memory_limit: int | None = None
     max_home: int | None = None
+    fork: bool = True
+    preload: tuple[str, ...] = PRELOADED
+    hot_states: int = 16
+    hot_memory: int = field(default_factory=default_hot_memory)
     max_output_bytes: int = 10_000_000
     display_max_rows: int = 200
     display_max_columns: int = 100

@@ -56,6 +56,7 @@ def switch(
     wanted = {name for unit in steps.load for name in unit.record.get("files", ())} - mine.files
     cells = {name: [*cell, name] for name in wanted if (cell := cell_of(name)) is not None}
     keep = _common(mine.inputs, inputs)
+    mine.pure = mine.pure and not mine.ran
     mine.spoil(())
     reply = helper.ask(
         kernel,
@@ -104,6 +105,7 @@ def run(
     `timeout` (seconds) is one deadline for the cell: at it the cell is interrupted, and killed when that has no
     effect within GRACE.
     """
+    kernel.held.ran = True
     collector = Collector(limits, running.feed.add)
     running.feed.begin(collector.outputs, kernel.id)
     lines = iter(stdin or ())

@@ -5,15 +5,17 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
+import math
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bridge.engine import cells, held, records, replies, surgery
+from bridge.engine import cells, held, records, replies, surgery, variables
+from bridge.engine.hot import HotStates
 from bridge.engine.keeper import Keeper
 from bridge.engine.running import Running
-from bridge.errors import BridgeError, KernelDied, RestoreFailed
+from bridge.errors import BridgeError, KernelDied, KernelStartFailed, RestoreFailed
 from bridge.outputs import Limits
 from bridge.pool import KernelProcess, Pool, Ticket
 from bridge.store.manifest import State
@@ -37,19 +39,24 @@ Reply = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How a cell is to be run. `timeout` in seconds (None: no limit); `stdin` are the lines that `input()` reads."""
+    """How a cell is to be run. `timeout` in seconds (None: no limit); `stdin` are the lines that `input()` reads.
+
+    `hot`: the state that it leaves is to be kept as a process.
+    """
 
     timeout: float | None = None
     stdin: Sequence[str] | None = None
     fresh: bool = False
     keep_on_error: bool = False
+    hot: bool = False
 
 
 class Executor:
     """Runs cells of one workspace on the kernels of a pool."""
 
-    def __init__(self, store: Store, pool: Pool, workspace: str, limits: Limits) -> None:
+    def __init__(self, store: Store, pool: Pool, workspace: str, limits: Limits, hot: HotStates) -> None:
         self._pool = pool
+        self._hot = hot
         self.keeper = Keeper(store, workspace)
         self._limits = limits
 
@@ -58,21 +65,22 @@ class Executor:
         nonce = hashlib.sha256(f"{state.id}\0{state.created}\0{running.code}".encode("utf-8", "replace"))
         orders = {"nonce": nonce.hexdigest()[:10], "state": name, "keep_on_error": terms.keep_on_error}
 
-        def keep(kernel: KernelProcess, outcome: cells.Outcome, reply: Reply) -> None:
+        def keep(kernel: KernelProcess, outcome: cells.Outcome, reply: Reply) -> State | None:
             failed = reply["error"] is not None and not terms.keep_on_error
             if "units" in outcome.report and not running.discard and not failed:
-                self._keep(state, name, outcome.report, running, kernel, reply)
-            else:
-                self._leave_dirty(kernel, outcome.report)
+                return self._keep(state, name, outcome.report, running, kernel, reply)
+            self._leave_dirty(kernel, outcome.report)
+            return None
 
         return self._run(state, running, orders, terms, lambda kernel: None, keep)
 
     def over_states(self, base: State, states: dict[str, State], running: Running, terms: Terms) -> Reply:
         """Run a cell that sees each of `states` under its alias, over the variables of `base`; nothing is stored."""
 
-        def forget(kernel: KernelProcess, outcome: cells.Outcome, reply: Reply) -> None:
+        def forget(kernel: KernelProcess, outcome: cells.Outcome, reply: Reply) -> State | None:
             self._leave_dirty(kernel, outcome.report)
             surgery.give_aliases(kernel, {})
+            return None
 
         give = functools.partial(surgery.give_aliases, states=states)
         return self._run(base, running, {"discard": True}, terms, give, forget)
@@ -116,19 +124,23 @@ class Executor:
         orders: Reply,
         terms: Terms,
         before: Callable[[KernelProcess], None],
-        after: Callable[[KernelProcess, cells.Outcome, Reply], None],
+        after: Callable[[KernelProcess, cells.Outcome, Reply], State | None],
     ) -> Reply:
         """One cell on one kernel that holds the state.
 
         A kernel that is dead before the cell is sent costs another try. One that dies later may have begun the cell,
         and no cell is run twice.
         """
+        plain = _is_plain(state, running.code)
         for attempt in range(TRIES):
-            kernel = self.lease_holding(state, running.ticket, terms.fresh)
+            kernel = self.lease_holding(state, running.ticket, terms.fresh, plain)
+            kept: State | None = None
             try:
                 if kernel.looks_dead() and attempt < TRIES - 1:
                     kernel.retire = True
                     continue
+                if self._hot.is_due(state) and kernel.held.holds(state):
+                    self._hot.copy(kernel, state)
                 before(kernel)
                 kernel.retire = kernel.retire or terms.fresh
                 if not running.attach(kernel):
@@ -140,24 +152,51 @@ class Executor:
                     # Nothing is known of what the cell read, so it may have read anything.
                     reply["accessed_symbols"] = sorted(filter(records.is_user_name, state.manifest.order))
                 elif outcome.died is None:
-                    after(kernel, outcome, reply)
+                    kept = after(kernel, outcome, reply)
+                    if kept is not None and terms.hot:
+                        self._hot.copy(kernel, kept, first=True)
+                        reply["state"].update(self._hot.describe(kept))
                 return reply
             finally:
                 running.detach()
-                self._pool.release(kernel)
+                if kept is not None and not terms.hot and self._hot.is_wanted(kept):
+                    self._hot.copy_and_release(kernel, kept)
+                else:
+                    self._pool.release(kernel)
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def lease_holding(self, state: State, ticket: Ticket, fresh: bool) -> KernelProcess:
-        """A leased kernel that holds the state; `ticket` ends the wait for one. Whoever has it releases it."""
+    def lease_holding(self, state: State, ticket: Ticket, fresh: bool, plain: bool = False) -> KernelProcess:
+        """A leased kernel that holds the state; `ticket` ends the wait for one. Whoever has it releases it.
+
+        `fresh`: its process ran nothing but what led to the state; `plain`: with no library preloaded.
+        """
         last: BridgeError | None = None
         for _ in range(TRIES):
-            only = None if fresh else held.home_of_live(state.manifest)
-            kernel = self._pool.lease(
-                rank=lambda kernel: held.cost(kernel.held, state),
-                fresh=fresh,
-                only=only,
-                ticket=ticket,
-            )
+            hot = self._hot.find(state)
+            if hot is not None and fresh and not hot.held.pure:
+                hot = None
+            only = None if fresh or hot else self._hot.holder(state) or held.home_of_live(state.manifest)
+            try:
+                kernel = self._pool.lease(
+                    rank=lambda kernel: (
+                        math.inf if plain and kernel.preloaded else held.cost(kernel.held, state)
+                    ),
+                    fresh=fresh,
+                    only=only,
+                    ticket=ticket,
+                    template=hot.template if hot else None,
+                    template_rank=-math.inf if fresh else hot.rank if hot else math.inf,
+                    plain=plain and hot is None,
+                )
+            except KernelStartFailed as error:
+                if hot is None:
+                    raise
+                log.warning("state %d could not be forked: %s", state.id, error)
+                self._hot.drop(state.id)
+                last = error
+                continue
+            if hot is not None and kernel.template is hot.template and not kernel.held.ran:
+                kernel.held = hot.holding(kernel.id)
             mine: held.Held = kernel.held
             if mine.bound and not mine.holds(state):
                 # What it carries no switch takes back: it is ended, and another one takes its place.
@@ -186,16 +225,23 @@ class Executor:
 
     def _keep(
         self, before: State, name: str, report: Reply, running: Running, kernel: KernelProcess, reply: Reply
-    ) -> None:
+    ) -> State:
         """Store the state that a cell left and complete its reply."""
+        info = {"plain": True} if _is_plain(before, running.code) else None
         try:
-            state = self.keeper.keep(kernel, before, name, running.code, report)
+            state = self.keeper.keep(kernel, before, name, running.code, report, info)
         except BridgeError:
             kernel.retire = True
             raise
         reply["state_name"] = name
         reply["changed_symbols"] = records.changed_names(before.manifest, state.manifest)
         reply["state"] = replies.snapshot_report(before.manifest, state.manifest, report)
+        return state
+
+
+def _is_plain(state: State, code: str) -> bool:
+    """Whether a cell, or one before it, sets what a library reads as it is imported."""
+    return bool(state.info.get("plain")) or variables.names_one(code)
 
 
 def reply_of(outcome: cells.Outcome, kernel: KernelProcess, running: Running) -> Reply:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bridge.engine.records import is_live
 from bridge.store.manifest import Manifest, State, Unit
@@ -35,6 +35,20 @@ class Held:
     files: set[str] = field(default_factory=set)
     bound: list[str] = field(default_factory=list)
     stale: set[str] = field(default_factory=set)  # units that are in place with a content nobody knows
+    ran: bool = False  # a cell
+    pure: bool = True  # whether all cells that it ran led to what it holds
+
+    def copy(self, kernel_id: str) -> Held:
+        """The same of a kernel that is this one's copy."""
+        return replace(
+            self,
+            kernel_id=kernel_id,
+            units=dict(self.units),
+            inputs=list(self.inputs),
+            files=set(self.files),
+            bound=list(self.bound),
+            stale=set(self.stale),
+        )
 
     def holds(self, state: State) -> bool:
         """Whether no switch is needed."""

@@ -15,6 +15,7 @@ from bridge.engine import held, helper, replies, surgery
 from bridge.engine.executor import Executor, Terms
 from bridge.engine.expiry import Expiry
 from bridge.engine.feed import Feed
+from bridge.engine.hot import HotStates
 from bridge.engine.queries import Queries
 from bridge.engine.running import Registry, Running
 from bridge.engine.sessions import Sessions, find_or_raise
@@ -62,6 +63,8 @@ class Kernel:
                 kernel_name=self.settings.kernel_name,
                 secrets=self.settings.secrets,
                 memory_limit=self.settings.memory_limit,
+                fork=self.settings.fork,
+                preload=self.settings.preload,
                 env={"PYTHONHASHSEED": str(self.home.hash_seed)},
             ),
             self._prepare,
@@ -69,7 +72,13 @@ class Kernel:
         self.store.keep_under(self.settings.max_home, self._held_states)
         self.pool.start()
         limits = Limits(stream=self.settings.max_output_bytes)
-        self._executor = Executor(self.store, self.pool, self.workspace, limits)
+        self._hot = HotStates(
+            self.settings.hot_states if self.settings.fork else 0,
+            self.settings.hot_memory,
+            self.pool.release,
+            lambda state_id: self.store.name_of(state_id) is not None,
+        )
+        self._executor = Executor(self.store, self.pool, self.workspace, limits, self._hot)
         self._expiry = Expiry(self.store, self.settings.retention)
         self._queries = Queries(self.store, self.workspace, self._executor.ask)
         self.sessions = Sessions(
@@ -95,18 +104,20 @@ class Kernel:
         stdin: Sequence[str] | None = None,
         isolation: str = "shared",
         keep_on_error: bool = False,
+        hot: bool = False,
         feed: Feed | None = None,
     ) -> Reply:
         """Run `code` from a state and store the state that it leaves; gives the execution reply.
 
         A cell that fails stores nothing, unless `keep_on_error`. `timeout` is in seconds; `stdin` are the lines that
-        `input()` reads; `isolation` "fresh" runs it in a process that never ran anything else. Conflict while an
+        `input()` reads; `isolation` "fresh" runs it in a process that never ran anything else; `hot` has the state kept
+        as a process, too. Conflict while an
         execution of this `exec_id` is under way, or when the new name is that of the initial state. `feed` gets
         its events.
         """
         new_state_name = self.new_name(new_state_name)
 
-        terms = Terms(self._limit(timeout), stdin, isolation == "fresh", keep_on_error)
+        terms = Terms(self._limit(timeout), stdin, isolation == "fresh", keep_on_error, hot)
 
         def work(running: Running) -> Reply:
             state = self.store.find(self.workspace, state_name)
@@ -177,7 +188,10 @@ class Kernel:
 
     def get_state(self, state_name: str) -> Reply | None:
         """A state's variables, each with type and repr, its parent, its code and more; None when it is missing."""
-        return self._with_state(state_name, lambda state: self._queries.describe(state_name, state))
+        return self._with_state(
+            state_name,
+            lambda state: {**self._queries.describe(state_name, state), **self._hot.describe(state)},
+        )
 
     def get_variable(self, state_name: str, variable: str) -> Reply | None:
         """The display bundle of one variable; None when the state or the variable is missing."""
@@ -201,7 +215,9 @@ class Kernel:
         name = self._here(state_name)
         if name == INITIAL:
             raise Conflict("the state 'initial' cannot be deleted")
-        return self.store.delete(self.workspace, name)
+        deleted = self.store.delete(self.workspace, name)
+        self._hot.sweep()
+        return deleted
 
     def get_symbol_hashes(
         self, state_name: str, symbols: list[str], hash_algo: str | None = None
@@ -263,6 +279,7 @@ class Kernel:
             one.discard = True
             one.interrupt(False)
         self.store.clear(self.workspace, keep=(INITIAL,))
+        self._hot.sweep()
 
     def status(self) -> Reply:
         """Workspace, home, kernels and executions under way."""
@@ -281,7 +298,9 @@ class Kernel:
         for running in self._registry.all():
             running.shutdown = True
         self.sessions.close()
+        self._hot.clear()
         self.pool.shutdown()
+        self._hot.close(CLOSE_SECONDS / 4)
         if not self._registry.wait_until_empty(CLOSE_SECONDS / 4):
             log.warning("executions were still under way when the engine closed")
         self._expiry.close()
@@ -310,7 +329,7 @@ class Kernel:
             "display_max_columns": self.settings.display_max_columns,
             "display_max_colwidth": self.settings.display_max_colwidth,
         }
-        helper.inject(kernel, options)
+        helper.prepare(kernel, options)
 
     def _held_states(self) -> list[int]:
         """The states that kernels hold at the moment."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from bridge.rest.auth import Access, host_name, origin_text
 from bridge.settings import (
+    PRELOADED,
     Settings,
     default_pool_size,
     home_size,
@@ -75,6 +76,17 @@ def _whole(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,15}", text) or int(text) == 0:
         raise ValueError("must be a whole number above 0")
     return int(text)
+
+
+def _count(text: str) -> int:
+    return 0 if text == "0" else _whole(text)
+
+
+def _modules(text: str) -> tuple[str, ...]:
+    names = () if text == "none" else tuple(name.strip() for name in text.split(","))
+    if not all(re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name) for name in names):
+        raise ValueError("must be module names with commas between them, or none")
+    return names
 
 
 def _seconds(text: str) -> float:
@@ -185,6 +197,21 @@ FLAGS = (
         "memory that one kernel may take, such as 4G; beyond it is killed (default: no limit)",
         "SIZE",
     ),
+    Flag("no-fork", _flag, "start each kernel by itself, and keep no state as a process", bare=True),
+    Flag(
+        "preload",
+        _modules,
+        "modules that new kernels have imported already, with commas, or none "
+        f"(default: those of {','.join(PRELOADED)} that there are)",
+        "MODULES",
+    ),
+    Flag("hot-states", _count, "states kept as processes that can be forked (default: 16)", "N"),
+    Flag(
+        "hot-memory",
+        memory_size,
+        "memory that these may take together, such as 4G (default: a quarter of the machine's)",
+        "SIZE",
+    ),
     Flag(
         "max-home",
         home_size,
@@ -228,6 +255,7 @@ def read_options(given: Mapping[str, Any], environ: MutableMapping[str, str]) ->
     host, port = values.pop("bind", None) or _bind(DEFAULT_BIND)
     token = values.pop("token", None) or from_environment
     allow_hosts, allow_origins = values.pop("allow_host", ()), values.pop("allow_origin", ())
+    values["fork"] = not values.pop("no_fork", False)
     if "kernel" in values:
         values["kernel_name"] = values.pop("kernel")
     try:

@@ -32,6 +32,7 @@ def execute(kernel: Kernel, given: Given) -> dict[str, Any]:
         stdin=given["stdin"],
         isolation=given["isolation"],
         keep_on_error=given["keep_on_error"],
+        hot=given["hot"],
         feed=given.get("feed"),
     )
 
@@ -155,6 +156,7 @@ ROUTES = (
                 default="shared",
             ),
             Field("keep_on_error", FLAG, "stores the state that a failed cell leaves, too", default=False),
+            Field("hot", FLAG, "keeps the state as a process that can be forked, too", default=False),
         ),
         executes=True,
     ),

@@ -15,7 +15,7 @@ from tests.support import Client, Server, text_of
 @pytest.fixture(scope="module")
 def client(nothing_left_behind: None) -> Iterator[Client]:
     """A server with one kernel: what one test does to it shows in the next."""
-    server = Server(pool_size=1)
+    server = Server(pool_size=1, hot_states=0)
     try:
         yield server.ready().client
     finally:

@@ -15,7 +15,7 @@ from tests.support import Client, Server, quote, text_of
 @pytest.fixture(scope="module")
 def one_kernel(nothing_left_behind: None) -> Iterator[Client]:
     """A server whose pool is one kernel: "shared" is then always the kernel that ran what came later."""
-    started = Server(pool_size=1)
+    started = Server(pool_size=1, hot_states=0)
     try:
         yield started.ready().client
     finally:

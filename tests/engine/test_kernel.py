@@ -16,7 +16,7 @@ from tests.concurrency import Flag, background
 @pytest.fixture(scope="module")
 def kernel(nothing_left_behind: None) -> Iterator[Kernel]:
     """One engine with two kernels for all tests here; each test names its own states."""
-    made = Kernel(Settings(ephemeral=True, pool_size=2))
+    made = Kernel(Settings(ephemeral=True, pool_size=2, hot_states=0))
     try:
         yield made
     finally:

@@ -1,0 +1,209 @@
+"""Hot states: frozen copies of kernels that stand for states, and hold what no serialiser can.
+
+A tier above the store, never instead of it: every state is stored, and one whose copy is gone comes from there.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from bridge.engine import records
+from bridge.engine.held import Held
+from bridge.errors import CannotFork, KernelError
+from bridge.pool import KernelProcess, Template
+from bridge.store.manifest import State
+
+log = logging.getLogger(__name__)
+
+SLOW = 1 << 20
+"""Bytes of pickle whose loading takes some 50 ms; what a fork costs, whatever the state."""
+REMEMBERED = 256
+"""States of which it is known how often they were executed from, or why they are not hot."""
+BEFORE_SWITCH, BEFORE_LOAD = -0.5, 0.5
+"""Ranks of a fork: before any switch, where a switch would lose something, else before one that loads much."""
+
+
+@dataclass(slots=True)
+class Hot:
+    """One hot state: the process to be forked, what it holds, and how much a fork of it is to be preferred."""
+
+    template: Template
+    held: Held
+    rank: float
+
+    def holding(self, kernel_id: str) -> Held:
+        """What a kernel just forked from it holds."""
+        return self.held.copy(kernel_id)
+
+
+class HotStates:
+    """The hot states of one engine. Thread-safe.
+
+    At most `limit` are kept, and their own memory together under `memory` bytes; the least recently used go first.
+    `exists` tells whether the state of an id still does.
+    """
+
+    def __init__(
+        self, limit: int, memory: int, release: Callable[[KernelProcess], None], exists: Callable[[int], bool]
+    ) -> None:
+        self._limit, self._memory = limit, memory
+        self._release = release
+        self._exists = exists
+        self._lock = threading.Lock()
+        self._hot: OrderedDict[int, Hot] = OrderedDict()
+        self._copying: dict[int, str] = {}  # state -> the kernel that is being copied
+        self._threads: set[threading.Thread] = set()
+        self._why: OrderedDict[int, str] = OrderedDict()
+        self._uses: OrderedDict[int, int] = OrderedDict()
+
+    # -- executing from one
+
+    def find(self, state: State) -> Hot | None:
+        """The state's copy, if it has one that lives."""
+        with self._lock:
+            hot = self._hot.get(state.id)
+            if hot is not None and not hot.template.alive:
+                del self._hot[state.id]
+                hot = None
+            if hot is not None:
+                self._hot.move_to_end(state.id)
+            return hot
+
+    def holder(self, state: State) -> str | None:
+        """The kernel that holds the state and is just being copied, and will be free in a moment."""
+        with self._lock:
+            return self._copying.get(state.id)
+
+    def describe(self, state: State) -> dict[str, Any]:
+        """`{"hot", "why"}`: whether the state is hot, and what kept it from being, if anything did."""
+        hot = self.find(state) is not None
+        with self._lock:
+            return {"hot": hot, "why": None if hot else self._why.get(state.id)}
+
+    # -- becoming one
+
+    def is_due(self, state: State) -> bool:
+        """Whether a state about to be executed from is to be hot: not for the first time, and slow to load."""
+        if not self._limit:
+            return False
+        with self._lock:
+            count = self._uses[state.id] = self._uses.pop(state.id, 0) + 1
+            _shorten(self._uses)
+            if count < 2 or state.id in self._hot:
+                return False
+        return _pickled(state) > SLOW
+
+    def is_wanted(self, state: State) -> bool:
+        """Whether a state just made is to be hot: it has what the store cannot hold, or is slow to load."""
+        units = state.manifest.units.values()
+        return self._limit > 0 and (any(map(records.is_live, units)) or _pickled(state) > SLOW)
+
+    def copy(self, kernel: KernelProcess, state: State, *, first: bool = False) -> None:
+        """Make a copy of a leased kernel that holds the state; a failure is noted, and is none of the caller's.
+
+        `first`: it is to be preferred to every switch.
+        """
+        try:
+            if not self._limit:
+                raise CannotFork("hot states are switched off")
+            template = kernel.copy()
+        except KernelError as error:
+            log.debug("state %d is not hot: %s", state.id, error)
+            with self._lock:
+                self._why[state.id] = str(error)
+                _shorten(self._why)
+            return
+        first = first or any(map(records.is_live, state.manifest.units.values()))
+        hot = Hot(template, kernel.held.copy(kernel.id), BEFORE_SWITCH if first else BEFORE_LOAD)
+        with self._lock:
+            old = self._hot.pop(state.id, None)
+            self._hot[state.id] = hot
+            self._why.pop(state.id, None)
+        if old is not None:
+            old.template.close()
+        self._evict()
+
+    def copy_and_release(self, kernel: KernelProcess, state: State) -> None:
+        """As `copy`, behind the caller's back; the kernel is released after it."""
+
+        def work() -> None:
+            try:
+                self.copy(kernel, state)
+            finally:
+                with self._lock:
+                    del self._copying[state.id]
+                    self._threads.discard(threading.current_thread())
+                self._release(kernel)
+
+        thread = threading.Thread(target=work, name="hot-state", daemon=True)
+        with self._lock:
+            self._copying[state.id] = kernel.id
+            self._threads.add(thread)
+        thread.start()
+
+    # -- ending
+
+    def drop(self, state_id: int) -> None:
+        """End the copy of a state."""
+        with self._lock:
+            hot = self._hot.pop(state_id, None)
+        if hot is not None:
+            hot.template.close()
+
+    def sweep(self) -> None:
+        """End the copies of states that are no more."""
+        with self._lock:
+            known = list(self._hot)
+        for state_id in known:
+            if not self._exists(state_id):
+                self.drop(state_id)
+
+    def clear(self) -> None:
+        """End all copies."""
+        with self._lock:
+            known = list(self._hot)
+        for state_id in known:
+            self.drop(state_id)
+
+    def close(self, seconds: float) -> None:
+        """Wait for those who make copies; the kernels of which they are made have ended."""
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
+            thread.join(seconds)
+        self.clear()
+
+    def _evict(self) -> None:
+        """Keep within the limits."""
+        self.sweep()
+        with self._lock:
+            known = dict(self._hot)
+        sizes = {state_id: hot.template.memory() for state_id, hot in known.items()}
+        going = []
+        while len(sizes) > self._limit or sum(sizes.values()) > self._memory:
+            going.append(next(iter(sizes)))
+            del sizes[going[-1]]
+        for state_id in going:
+            self.drop(state_id)
+            with self._lock:
+                self._why[state_id] = "it was ended for others' sake"
+                _shorten(self._why)
+
+
+def _pickled(state: State) -> int:
+    """The bytes of a state's pickles, without the buffers beside them, which are mapped or copied at once."""
+    return sum(
+        unit.size
+        - sum(stored["size"] for kind in ("arrays", "buffers") for stored in unit.record.get(kind, ()))
+        for unit in state.manifest.units.values()
+    )
+
+
+def _shorten(known: OrderedDict[int, Any]) -> None:
+    while len(known) > REMEMBERED:
+        known.popitem(last=False)

@@ -1,0 +1,255 @@
+"""Hot states: what no serialiser holds, in any number of branches, and what happens when a copy cannot be had."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from bridge import Kernel, Settings
+from tests.concurrency import is_over, until
+
+HOLDS_MUCH = """
+import io, random, sqlite3, textwrap, threading
+def count():
+    n = 0
+    while True:
+        n += 1
+        yield n
+steps = count(); next(steps); next(steps)
+base = sqlite3.connect(":memory:"); base.execute("create table t (x)"); base.execute("insert into t values (7)")
+lock = threading.Lock(); lock.acquire()
+textwrap.shorten = lambda text, width: "patched"
+io.counter = [1]
+random.seed(5)
+"""
+SHOWS_IT = """
+rows = [x for x, in base.execute("select x from t")]
+print(next(steps), rows, lock.locked(), textwrap.shorten("a b", 9), io.counter, random.random())
+base.execute("insert into t values (8)"); io.counter.append(2); lock.release()
+"""
+SHOWN = "3 [7] True patched [1] 0.6229016948897019\n"
+
+
+@pytest.fixture(scope="module")
+def kernel(nothing_left_behind: None) -> Iterator[Kernel]:
+    """One engine with two kernels for all tests here; each test names its own states."""
+    made = Kernel(Settings(ephemeral=True, pool_size=2, preload=()))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def run(kernel: Kernel, code: str, start: str, new: str | None = None, **terms: Any) -> dict[str, Any]:
+    """The reply of a cell that must go well."""
+    reply = kernel.execute(code, f"exec-{new or code}", start, new, **terms)
+    assert reply["error"] is None, reply["error"]
+    return reply
+
+
+def printed(reply: dict[str, Any]) -> str:
+    return "".join(output.get("text", "") for output in reply["output"])
+
+
+def is_hot(kernel: Kernel, name: str) -> bool:
+    described = kernel.get_state(name)
+    assert described is not None
+    return bool(described["hot"])
+
+
+def processes(kernel: Kernel) -> list[psutil.Process]:
+    """The frozen processes: descendants of the server that are no kernels and wait in one thread."""
+    kernels = {each["pid"] for each in kernel.status()["kernels"]}
+    return [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if process.pid not in kernels
+        and not is_over(process.pid)
+        and "IPKernelApp" in " ".join(process.cmdline())
+    ]
+
+
+def test_a_state_with_live_values_is_hot_by_itself_and_serves_every_branch(kernel: Kernel) -> None:
+    made = run(kernel, HOLDS_MUCH, "initial", "much")
+    assert set(made["state"]["live"]) >= {"steps", "base"}
+    until(lambda: is_hot(kernel, "much"), "the state is hot")
+    branches = [run(kernel, SHOWS_IT, "much", f"much-{turn}") for turn in range(3)]
+    assert [printed(branch) for branch in branches] == [SHOWN] * 3
+    assert len({branch["kernel_id"] for branch in branches}) == 3
+    again = run(kernel, "print(next(steps), io.counter, lock.locked())", "much-1")
+    assert printed(again) == "4 [1, 2] False\n"
+
+
+def test_it_outlives_the_kernel_that_made_it(kernel: Kernel) -> None:
+    made = run(kernel, HOLDS_MUCH, "initial", "outlives", hot=True)
+    assert made["state"]["hot"] is True
+    [pid] = [each["pid"] for each in kernel.status()["kernels"] if each["id"] == made["kernel_id"]]
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: is_over(pid), "it is dead")
+    assert printed(run(kernel, SHOWS_IT, "outlives")) == SHOWN
+
+
+def test_a_fresh_process_comes_of_it_when_it_ran_nothing_else(kernel: Kernel) -> None:
+    run(kernel, HOLDS_MUCH, "initial", "pure", isolation="fresh", hot=True)
+    replies = [run(kernel, SHOWS_IT, "pure", isolation="fresh") for _ in range(2)]
+    assert [printed(reply) for reply in replies] == [SHOWN] * 2
+
+
+def test_a_state_whose_process_has_ended_comes_from_the_store_and_says_what_it_lacks(kernel: Kernel) -> None:
+    made = run(
+        kernel, "kept = [1]; steps = iter([1, 2]); steps = (n for n in steps)", "initial", "ended", hot=True
+    )
+    hot = kernel._hot.find(kernel.store.find(kernel.workspace, "ended"))  # type: ignore[arg-type]
+    assert hot is not None
+    os.kill(hot.template.pid, signal.SIGKILL)
+    until(lambda: not hot.template.alive, "its end is known")
+    [pid] = [each["pid"] for each in kernel.status()["kernels"] if each["id"] == made["kernel_id"]]
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: is_over(pid), "it is dead")
+    reply = kernel.execute("print(kept)\nsteps", "after", "ended")
+    assert printed(reply) == "[1]\n"
+    assert reply["error"]["ename"] == "NameError"
+    assert "generator" in reply["error"]["evalue"]
+    assert "'ended'" in reply["error"]["evalue"]
+
+
+def test_one_that_does_not_answer_costs_time_and_no_reply(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge.pool.templates.FORK_SECONDS", 0.5)
+    run(kernel, "kept = [1]", "initial", "deaf", hot=True)
+    hot = kernel._hot.find(kernel.store.find(kernel.workspace, "deaf"))  # type: ignore[arg-type]
+    assert hot is not None
+    os.kill(hot.template.pid, signal.SIGSTOP)
+    run(kernel, "1", "deaf", "moved")  # the kernel that made it goes on to another state
+    assert printed(run(kernel, "print(kept)", "deaf")) == "[1]\n"
+    assert not is_hot(kernel, "deaf")
+    until(lambda: is_over(hot.template.pid), "it is gone")
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        (
+            "import threading; stop = threading.Event(); threading.Thread(target=stop.wait, daemon=True).start()",
+            "thread",
+        ),
+        ("import subprocess; child = subprocess.Popen(['sleep', '60'])", "child process"),
+        ("import zmq; context = zmq.Context(); socket = context.socket(zmq.PUB)", "zmq"),
+    ],
+)
+def test_what_a_copy_would_lack_keeps_it_from_being_made(kernel: Kernel, code: str, why: str) -> None:
+    reply = run(kernel, code, "initial", f"lacks {why}", isolation="fresh", hot=True)
+    assert reply["state"]["hot"] is False
+    assert why in reply["state"]["why"]
+    described = kernel.get_state(f"lacks {why}")
+    assert described is not None
+    assert (described["hot"], described["why"]) == (False, reply["state"]["why"])
+
+
+def test_its_process_ends_with_the_state(kernel: Kernel) -> None:
+    run(kernel, "x = 1", "initial", "doomed", hot=True)
+    state = kernel.store.find(kernel.workspace, "doomed")
+    assert state is not None
+    hot = kernel._hot.find(state)
+    assert hot is not None
+    kernel.delete_state("doomed")
+    until(lambda: is_over(hot.template.pid), "the process is gone")
+    run(kernel, "x = 1", "initial", "doomed", hot=True)
+    kernel.reset()
+    until(lambda: len(processes(kernel)) == 1, "only the starter is left")
+
+
+def test_the_least_recently_used_go_first(nothing_left_behind: None) -> None:
+    kernel = Kernel(Settings(ephemeral=True, pool_size=1, preload=(), hot_states=2))
+    try:
+        for name in ("one", "two"):
+            run(kernel, "x = 1", "initial", name, hot=True)
+        run(kernel, "x", "one")
+        run(kernel, "x = 1", "initial", "three", hot=True)
+        assert [is_hot(kernel, name) for name in ("one", "two", "three")] == [True, False, True]
+        described = kernel.get_state("two")
+        assert described is not None
+        assert described["why"] == "it was ended for others' sake"
+        assert printed(run(kernel, "print(x)", "two")) == "1\n"
+    finally:
+        kernel.close()
+
+
+def test_neither_descriptors_nor_frames_pile_up_from_fork_to_fork(kernel: Kernel) -> None:
+    count = (
+        "import inspect, os, sys, threading\n"
+        "print(len(os.listdir('/proc/self/fd')), len(inspect.stack()), len(threading.enumerate()), len(sys.modules))"
+    )
+    state, seen = "initial", []
+    for turn in range(5):
+        reply = run(kernel, count, state, f"generation {turn}", isolation="fresh", hot=True)
+        assert reply["state"]["hot"]
+        seen.append(printed(reply))
+        state = f"generation {turn}"
+    assert len(set(seen[1:])) == 1, seen
+
+
+def test_every_fork_is_a_process_of_its_own(kernel: Kernel) -> None:
+    run(kernel, "import os, sys, uuid", "initial", "own", hot=True)
+    look = "print(os.getpid(), os.getsid(0), os.getpgrp(), uuid.uuid4(), sys.argv[2], os.path.exists(sys.argv[2]))"
+    shown = [printed(run(kernel, look, "own", isolation="fresh")).split() for _ in range(2)]
+    for pid, session, group, _, _, exists in shown:
+        assert pid == session == group
+        assert exists == "True"
+    assert all(one != other for one, other in zip(shown[0][:5], shown[1][:5], strict=True))
+
+
+def test_a_cell_that_sets_what_a_library_reads_at_its_import_gets_a_kernel_without_it(
+    nothing_left_behind: None,
+) -> None:
+    kernel = Kernel(Settings(ephemeral=True, pool_size=1, preload=("numpy",)))
+    loaded = "print('numpy' in sys.modules, any('numpy' in line for line in open('/proc/self/maps')))"
+    try:
+        until(lambda: kernel.pool.preloads, "the starter has imported NumPy")
+        assert printed(run(kernel, f"import sys\n{loaded}", "initial", isolation="fresh")) == "False True\n"
+        setting = "import os, sys; os.environ['OPENBLAS_NUM_THREADS'] = '1'"
+        assert printed(run(kernel, f"{setting}\n{loaded}", "initial", "set")) == "False False\n"
+        assert printed(run(kernel, f"import numpy\n{loaded}", "set", "later")) == "True True\n"
+        assert printed(run(kernel, f"{loaded}", "set", isolation="fresh")) == "False False\n"
+    finally:
+        kernel.close()
+
+
+def test_libraries_imported_ahead_are_out_of_sight_until_a_cell_imports_them(
+    nothing_left_behind: None,
+) -> None:
+    kernel = Kernel(Settings(ephemeral=True, pool_size=1))
+    try:
+        until(lambda: kernel.pool.preloads, "the starter has imported its libraries")
+        look = (
+            "import sys; print(sorted({'numpy', 'numpy.linalg', 'pandas', 'matplotlib'} & set(sys.modules)))"
+        )
+        assert printed(run(kernel, look, "initial", isolation="fresh")) == "[]\n"
+        numpy = run(kernel, f"import numpy\n{look}", "initial", isolation="fresh")
+        assert printed(numpy) == "['numpy', 'numpy.linalg']\n"
+        plot = "import matplotlib.pyplot as plt; import pandas as pd; pd.Series([1, 2]).plot(); plt.show()"
+        shown = run(kernel, f"{look}\n{plot}", "initial", isolation="fresh")
+        assert "image/png" in shown["output"][-1]["data"]
+        origin = (
+            "import numpy; print(numpy.__spec__.loader is numpy.__loader__, type(numpy.__loader__).__name__)"
+        )
+        assert printed(run(kernel, origin, "initial", isolation="fresh")) == "True SourceFileLoader\n"
+    finally:
+        kernel.close()
+
+
+def test_without_forks_every_kernel_starts_by_itself(nothing_left_behind: None) -> None:
+    kernel = Kernel(Settings(ephemeral=True, pool_size=1, fork=False))
+    try:
+        reply = run(kernel, "steps = (n for n in range(3))", "initial", "s", hot=True)
+        assert (reply["state"]["hot"], reply["state"]["why"]) == (False, "hot states are switched off")
+        assert printed(run(kernel, "print(next(steps))", "s")) == "0\n"
+        assert kernel.pool._starter is None
+    finally:
+        kernel.close()
