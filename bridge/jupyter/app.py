@@ -9,6 +9,7 @@ from pathlib import Path
 from bridge.engine import helper
 from bridge.engine.expiry import Expiry
 from bridge.engine.held import Held
+from bridge.engine.hot import HotStates
 from bridge.jupyter.driver import Driver
 from bridge.jupyter.frontend import FrontEnd
 from bridge.jupyter.line import Line
@@ -16,10 +17,12 @@ from bridge.jupyter.proxy import Proxy
 from bridge.jupyter.workspace import workspace_name
 from bridge.logs import start_logging
 from bridge.pool import KernelProcess, Pool, PoolSettings
-from bridge.settings import retention_from
+from bridge.settings import default_hot_memory, retention_from
 from bridge.store.home import Home, default_path
 from bridge.store.store import Store
 
+HOT_STATES = 6
+"""States kept as processes: that at hand, and five to go back to."""
 PASSED_ON = ("JPY_SESSION_NAME",)
 """Variables that ipykernel's own process would have, and that code in notebooks asks for."""
 
@@ -52,6 +55,7 @@ class App:
                 env={**environment, "PYTHONHASHSEED": str(self._home.hash_seed)},
                 arguments=(),
                 memory_limit=memory_limit,
+                fork=True,
             ),
             self._prepare,
         )
@@ -59,7 +63,13 @@ class App:
         self._pool.start()
         self._expiry = Expiry(self._store, retention_from(os.environ))
         self._proxy = Proxy(self._front)
-        driver = Driver(self._pool, self._line, self._proxy.died)
+        self._hot = HotStates(
+            HOT_STATES,
+            default_hot_memory(),
+            self._pool.release,
+            lambda state_id: self._store.state(state_id) is not None,
+        )
+        driver = Driver(self._pool, self._line, self._hot, self._proxy.died)
         if resume and self._line.left is not None:
             driver.resume(self._line.find("last"))
         self._proxy.lead(driver)
@@ -77,6 +87,7 @@ class App:
 
     def close(self) -> None:
         """End the real kernels, let the last messages out and close the home, within four seconds."""
+        self._hot.clear()
         self._pool.shutdown()
         self._proxy.close()
         self._front.close()
@@ -88,6 +99,6 @@ class App:
     def _prepare(self, kernel: KernelProcess) -> None:
         """Make a kernel that has just started ours."""
         kernel.held = Held(kernel.id)
-        helper.inject(
+        helper.prepare(
             kernel, {"door": "jupyter", "kernel_id": kernel.id, "blobs": str(self._home.blobs_path)}
         )

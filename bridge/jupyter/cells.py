@@ -131,7 +131,8 @@ class Cells:
                 self._tell(warning or f"the state of this cell could not be kept: {error}", cell)
             self._end()
 
-        self._work(lambda: self._driver.keep(cell), kept)
+        hurry = self._turns.cells_wait
+        self._work(lambda: self._driver.keep(cell, hurry), kept)
 
     def _move(self, cell: Cell, letter: Letter) -> None:
         """Go where the cell's magics want to, then let the reply go."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import hashlib
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from bridge.engine import held, records
-from bridge.errors import BridgeError, KernelDied, RestoreFailed
+from bridge.engine.hot import HotStates
+from bridge.errors import BridgeError, KernelDied, KernelStartFailed, KernelTimeout, RestoreFailed
 from bridge.jupyter.cell import Cell
 from bridge.jupyter.inner import Inner
 from bridge.jupyter.line import Line
@@ -38,8 +40,11 @@ class Driver:
     front end counts, `inputs` the code of the cells before.
     """
 
-    def __init__(self, pool: Pool, line: Line, died: Callable[[KernelProcess, str], None]) -> None:
+    def __init__(
+        self, pool: Pool, line: Line, hot: HotStates, died: Callable[[KernelProcess, str], None]
+    ) -> None:
         self.line = line
+        self._hot = hot
         self.kernel: KernelProcess | None = None
         self.count = 1
         self._inputs: dict[int, str] = {}
@@ -78,6 +83,9 @@ class Driver:
     def attach(self) -> Attached:
         """A kernel that holds the state where the notebook stands. KernelStartFailed, ShuttingDown."""
         self._let_go()
+        attached = self._fork()
+        if attached is not None:
+            return attached
         notes: list[str] = []
         deaths = 0
         while True:
@@ -109,12 +117,50 @@ class Driver:
                 kernel.retire = True
                 self._pool.release(kernel)
                 raise
-            self.kernel = kernel
-            kernel.on_exit(functools.partial(self._died, kernel))
+            self._have(kernel)
             return Attached(inner, notes + self._told(lost))
 
-    def keep(self, cell: Cell) -> str | None:
-        """Keep the state that a cell left; a sentence for the user when that cannot be."""
+    def _fork(self) -> Attached | None:
+        """A kernel forked from the process of the state where the notebook stands; None when that cannot be."""
+        state = self.line.here
+        hot = self._hot.find(state)
+        if hot is None:
+            return None
+        try:
+            kernel = self._pool.lease(template=hot.template, template_rank=-math.inf)
+        except KernelStartFailed as error:
+            log.warning("state %d could not be forked: %s", state.id, error)
+            self._hot.drop(state.id)
+            return None
+        try:
+            kernel.held = hot.holding(kernel.id)
+            kernel.held.state = None  # it has all of the state, but the count and `In` are the front end's
+            lost = self.line.go(kernel, state, self.inputs(), self.count)
+            inner = Inner(kernel)
+            try:
+                inner.greet()
+            except BaseException:
+                inner.close()
+                raise
+        except (KernelDied, KernelTimeout, RestoreFailed) as error:
+            log.warning("a fork of state %d could not be used: %s", state.id, error)
+            self._hot.drop(state.id)
+            kernel.retire = True
+            self._pool.release(kernel)
+            return None
+        self._have(kernel)
+        return Attached(inner, self._told(lost))
+
+    def _have(self, kernel: KernelProcess) -> None:
+        """This is the notebook's kernel now."""
+        self.kernel = kernel
+        kernel.on_exit(functools.partial(self._died, kernel))
+
+    def keep(self, cell: Cell, hurry: bool) -> str | None:
+        """Keep the state that a cell left; a sentence for the user when that cannot be.
+
+        It is kept as a process, too, for `%undo`; with `hurry` only if it has what the store cannot hold.
+        """
         kernel, report = self.kernel, cell.report
         if kernel is None:
             return None
@@ -132,6 +178,8 @@ class Driver:
             except BridgeError as error:
                 log.error("a state could not be kept: %s", error)
                 return f"the state of this cell could not be kept: {error}"
+            if not hurry or self._hot.is_wanted(self.line.here):
+                self._hot.copy(kernel, self.line.here, first=True)
         return None
 
     def move(self, cell: Cell) -> Attached:
@@ -151,6 +199,9 @@ class Driver:
         kernel = self.kernel
         assert kernel is not None
         mine: held.Held = kernel.held
+        if not mine.holds(target) and self._hot.find(target) is not None:
+            self.line.stand(target)
+            return self.attach()
         if not (mine.bound and not mine.holds(target)):
             try:
                 lost = self.line.go(kernel, target, self.inputs(), self.count)

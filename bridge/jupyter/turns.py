@@ -30,6 +30,11 @@ class Turns:
         self._held.append(letter)
         return self._release()
 
+    @property
+    def cells_wait(self) -> bool:
+        """Whether a cell waits for the one under way."""
+        return any(map(is_cell, self._held))
+
     def suspend(self) -> None:
         """There is no kernel: everything waits."""
         self.ready = False

@@ -154,9 +154,27 @@ def test_a_thread_does_not_outlive_the_undo_of_its_cell(tmp_path: Path) -> None:
         nb.run("x = 1")
         before = nb.value("import os; os.getpid()")
         nb.run("import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()")
-        assert "a new kernel goes on" in nb.run("%undo").text("stderr")
+        nb.run("%undo")
         assert nb.value("x") == "1"
         assert nb.value("os.getpid()") != before
+
+
+def test_undo_brings_back_what_cannot_be_stored(tmp_path: Path) -> None:
+    with notebook(tmp_path) as nb:
+        nb.run("import sqlite3; base = sqlite3.connect(':memory:'); base.execute('create table t (x)')")
+        nb.run("steps = (n for n in range(9)); base.execute('insert into t values (7)'); next(steps)")
+        nb.run("base.execute('delete from t'); next(steps)")
+        nb.run("%undo")
+        assert nb.value("base.execute('select x from t').fetchall(), next(steps)") == "([(7,)], 1)"
+        nb.run("%undo 2")
+        assert nb.value("base.execute('select x from t').fetchall(), 'steps' in globals()") == "([], False)"
+
+
+def test_a_notebook_goes_on_with_what_cannot_be_stored_when_its_kernel_dies(tmp_path: Path) -> None:
+    with notebook(tmp_path) as nb:
+        nb.run("steps = (n for n in range(9)); next(steps)")
+        nb.run("import os; os._exit(1)")
+        assert nb.value("next(steps)") == "1"
 
 
 def test_the_source_of_a_function_is_known_after_a_crash(tmp_path: Path) -> None:
