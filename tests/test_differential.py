@@ -1,8 +1,9 @@
 """Whole notebooks: run in one plain kernel, and cell by cell from the state before, must show the same.
 
 The rule: a cell executed from its predecessor's state shows what it shows in a plain kernel that ran all the cells
-before it, in the kernel that other lines have used in between ("shared"), and in one that never ran anything
-("fresh"). Text is compared exactly, pictures byte for byte.
+before it, in the kernel that other lines have used in between ("shared"), in one that never ran anything ("fresh"),
+and in a fork of the process that the state before was left in ("hot"). Text is compared exactly, pictures byte for
+byte. In forks nothing may be missing, not even what no serialiser holds.
 
 The plain kernel gets the hash seed of the server's home and its display options. The execution count is compared
 up to a notebook's first failing cell (a failing cell leaves no state, so it does not advance ours).
@@ -25,6 +26,7 @@ from tests.cases import restoring
 from tests.programs import Program
 from tests.programs.definitions import CLASSES, FUNCTIONS, SHARING
 from tests.programs.interactive import INTERACTIVE
+from tests.programs.live import LIVE
 from tests.programs.stubborn import REPLACED, SHARED_MEMORY, STUBBORN
 from tests.programs.surroundings import HISTORY, LIBRARIES, PROCESS
 from tests.support import Client, Server
@@ -74,11 +76,39 @@ def helper(n): return "another"
 @pytest.fixture(scope="module")
 def client(nothing_left_behind: None) -> Iterator[Client]:
     """A server with one kernel for all lines, and the hash seed that the plain kernels get too."""
+    server = Server(pool_size=1, hot_states=0, env={"PYTHONHASHSEED": HASH_SEED})
+    try:
+        yield server.ready().client
+    finally:
+        server.close()
+
+
+@pytest.fixture(scope="module")
+def hot(nothing_left_behind: None) -> Iterator[Client]:
+    """A server that keeps states as processes, with the same hash seed."""
     server = Server(pool_size=1, env={"PYTHONHASHSEED": HASH_SEED})
     try:
         yield server.ready().client
     finally:
         server.close()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        program if program in (LIVE, INTERACTIVE) else pytest.param(program, marks=pytest.mark.soak)
+        for program in (LIVE, *PROGRAMS)
+    ],
+    ids=lambda program: program.id,
+)
+def test_every_cell_in_a_fork_of_the_state_before_shows_what_it_shows_in_a_plain_kernel(
+    hot: Client, program: Program, tmp_path: Path
+) -> None:
+    expected = in_a_plain_kernel(program, tmp_path / "plain")
+    line = Line(hot, program, tmp_path / "states", isolation="fresh", hot=True)
+    problems = compare(program, "in a fork", line.outputs, expected)
+    assert not problems, "\n\n".join(problems)
+    assert all(why is None for why in line.why), line.why
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.id)
@@ -117,6 +147,8 @@ def in_a_plain_kernel(program: Program, folder: Path) -> list[list[dict[str, Any
     """What each cell shows in one plain kernel that works in `folder`."""
     folder.mkdir()
     with bare_kernel(env={"PYTHONHASHSEED": HASH_SEED}) as kernel:
+        # A pause after each cell, through a `time.sleep` that the cell may have replaced; ours makes none.
+        kernel.run("get_ipython().kernel._execute_sleep = 0", silent=True)
         if "pandas" in program.needs:
             kernel.run(DISPLAY_OPTIONS, silent=True)
         if program.files:
@@ -127,7 +159,10 @@ def in_a_plain_kernel(program: Program, folder: Path) -> list[list[dict[str, Any
 class Line:
     """A notebook run cell by cell from the state before; another line uses the kernel between any two."""
 
-    def __init__(self, client: Client, program: Program, folder: Path, isolation: str = "shared") -> None:
+    def __init__(
+        self, client: Client, program: Program, folder: Path, isolation: str = "shared", hot: bool = False
+    ) -> None:
+        self.why: list[str | None] = []  # what kept each state from being hot
         folder.mkdir()
         self.client = client
         self.program = program
@@ -137,7 +172,9 @@ class Line:
         for cell in program.cells:
             if isolation == "shared":
                 client.run(OTHER_LINE, new="other")
-            reply = client.execute(cell, state, isolation=isolation)
+            reply = client.execute(cell, state, isolation=isolation, hot=hot)
+            if hot and reply["state"] is not None:
+                self.why.append(reply["state"]["why"])
             self.starts.append(state)
             self.outputs.append(reply["output"])
             state = reply["state_name"] or state

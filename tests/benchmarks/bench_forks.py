@@ -1,0 +1,161 @@
+"""What forks give: kernels and branches from frozen processes, beside the store's way, a fresh start and the peer.
+
+    .venv/bin/python -m tests.benchmarks.bench_forks
+
+All sides take turns. Milliseconds are medians; a branch's are of the whole request, switch and cell, which reads
+nothing of the state. The memory is each process's part of the pages, as `smaps_rollup` tells it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+from collections.abc import Iterator
+
+from bridge import Kernel, Settings
+from tests.benchmarks.sides import Peer, Side
+from tests.concurrency import until
+
+TURNS = 7
+STATES = {
+    "a 512 MB array": "import numpy as np; a = np.ones(1 << 26)",
+    "a dict of 300,000 lists": "d = {n: [n] for n in range(300_000)}",
+    "100,000 instances": "class P:\n    def __init__(self, n): self.n = n\nps = [P(n) for n in range(100_000)]",
+}
+LIVE = (
+    "import sqlite3; base = sqlite3.connect(':memory:'); base.execute('create table t (x)')\n"
+    "steps = (n for n in range(9)); next(steps)"
+)
+PANDAS = "import pandas as pd; pd.DataFrame({'x': [1]})"
+
+
+class Engine:
+    """One of our engines, in process."""
+
+    def __init__(self, **settings: object) -> None:
+        self.kernel = Kernel(Settings(ephemeral=True, pool_size=2, **settings))  # type: ignore[arg-type]
+        self._count = 0
+
+    def run(self, code: str, state: str = "initial", new: str | None = None, **terms: object) -> float:
+        """The milliseconds that a cell took, which must not fail."""
+        self._count += 1
+        started = time.perf_counter()
+        reply = self.kernel.execute(code, f"e{self._count}", state, new, **terms)  # type: ignore[arg-type]
+        assert reply["error"] is None, reply["error"]
+        return 1000 * (time.perf_counter() - started)
+
+    def hot(self, name: str) -> bool:
+        described = self.kernel.get_state(name)
+        return described is not None and bool(described["hot"])
+
+
+@contextlib.contextmanager
+def engines() -> Iterator[tuple[Engine, Engine, Engine]]:
+    """One that forks and keeps hot states, one that forks alone, one that starts every kernel by itself."""
+    made = Engine(), Engine(hot_states=0), Engine(fork=False)
+    try:
+        until(
+            lambda: made[0].kernel.pool.preloads and made[1].kernel.pool.preloads, "libraries are loaded", 120
+        )
+        yield made
+    finally:
+        for engine in made:
+            engine.kernel.close()
+
+
+def row(what: str, *figures: float | None) -> None:
+    print(f"| {what} | " + " | ".join("–" if each is None else f"{each:.0f}" for each in figures) + " |")
+
+
+def starts(forking: Engine, plain: Engine) -> None:
+    """Kernels that never ran anything: all from the beginning, none kept warm."""
+    from bridge.pool.pool import Pool
+
+    def start(engine: Engine) -> float:
+        pool: Pool = engine.kernel.pool
+        started = time.perf_counter()
+        kernel = pool._launch(pool._template())
+        took = 1000 * (time.perf_counter() - started)
+        pool.detach(kernel)
+        pool.release(kernel)
+        return took
+
+    taken = [(start(forking), start(plain)) for _ in range(TURNS)]
+    row(
+        "kernel start",
+        statistics.median(a for a, _ in taken),
+        None,
+        statistics.median(b for _, b in taken),
+        None,
+    )
+    pandas = [
+        (forking.run(PANDAS, isolation="fresh"), plain.run(PANDAS, isolation="fresh")) for _ in range(TURNS)
+    ]
+    first, second = (statistics.median(side) for side in zip(*pandas, strict=True))
+    row("first pandas cell, in a kernel kept warm", first, None, second, None)
+
+
+def branches(hot: Engine, stored: Engine, plain: Engine, peer: Side) -> None:
+    """The first cell of a branch, when every kernel holds something else."""
+    for what, code in STATES.items():
+        engines = hot, stored, plain
+        for engine in engines:
+            engine.run(code, new=what, hot=engine is hot)
+        theirs = peer.execute(code, "initial")
+        taken: list[tuple[float, ...]] = []
+        for _ in range(TURNS):
+            for engine in engines:
+                for _ in range(2):
+                    engine.run("other = 1")
+            started = time.perf_counter()
+            peer.execute("y = 1", theirs)
+            last = 1000 * (time.perf_counter() - started)
+            taken.append((*(engine.run("y = 1", what) for engine in engines), last))
+        row(f"branch from {what}", *(statistics.median(side) for side in zip(*taken, strict=True)))
+        for engine in engines:
+            engine.kernel.reset()
+        peer.reset()
+    hot.run(LIVE, new="live", hot=True)
+    taken_hot = []
+    for _ in range(TURNS):
+        taken_hot.append(hot.run("print(next(steps), base)", "live"))
+    row("branch from a connection and a generator", statistics.median(taken_hot), None, None, None)
+
+
+def costs(hot: Engine) -> None:
+    """What a copy adds to the next cell when that comes at once, and the memory of eight."""
+    for what, code in (
+        ("a small kernel", "x = 1"),
+        ("one of 1 GB", "import numpy as np; a = np.ones(1 << 27)"),
+    ):
+        hot.kernel.reset()
+        hot.run(code, new="base", isolation="shared")
+        with_copy, without = [], []
+        for turn in range(TURNS):
+            without.append(hot.run(f"y = {turn}", "base"))
+            with_copy.append(hot.run(f"y = {turn}", "base", hot=True))
+        row(f"a copy of {what}", statistics.median(with_copy) - statistics.median(without), None, None, None)
+    hot.kernel.reset()
+    hot.run("import numpy as np; a = np.ones(1 << 27)", new="g0")
+    for number in range(8):
+        hot.run(f"a[{number}] = 2.0", f"g{number}", f"g{number + 1}", hot=True)
+    memory = [each.template.memory() / 1e6 for each in hot.kernel._hot._hot.values()]
+    row("memory of each of eight hot states of 1 GB, MB", statistics.mean(memory), None, None, None)
+
+
+def main() -> None:
+    print("| | hot | store | no forks | peer |\n|---|---|---|---|---|")
+    peer = Peer()
+    try:
+        peer.answer()
+        with engines() as (hot, stored, plain):
+            starts(hot, plain)
+            branches(hot, stored, plain, peer)
+            costs(hot)
+    finally:
+        peer.close()
+
+
+if __name__ == "__main__":
+    main()
