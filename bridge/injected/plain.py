@@ -135,6 +135,8 @@ class PlainNamespace(Names):
 
         shell.push = push_plainly
         self.hook.update_user_ns = self._remember
+        # It would take a variable `_` that was just shown for IPython's own, and a `_` in builtins for a library's.
+        self.hook.check_for_underscore = lambda: None
         line_magic = shell.run_line_magic
 
         def run_line_magic(magic_name: str, line: str, _stack_depth: int = 1) -> Any:

@@ -230,6 +230,16 @@ def test_a_live_value_is_used_where_it_lives(kernel: Kernel) -> None:
     assert "'l0'" in lost["error"]["evalue"]
 
 
+def test_a_variable_called_underscore_stays_after_it_was_shown(kernel: Kernel) -> None:
+    state = "initial"
+    shown = []
+    for number, code in enumerate(("_ = 'mine'", "_", "7 * 6", "_")):
+        reply = run(kernel, code, state, f"under{number}")
+        state = reply["state_name"]
+        shown += [output["data"]["text/plain"] for output in reply["output"]]
+    assert shown == ["'mine'", "42", "'mine'"]
+
+
 def test_a_kernel_with_a_thread_serves_its_own_line_alone(kernel: Kernel) -> None:
     start = (
         "import threading\nstop = threading.Event()\nthreading.Thread(target=stop.wait, daemon=True).start()"
