@@ -8,7 +8,8 @@ does not grow.
 A template speaks in lines of JSON over a unix socket of the server's. It says first who it is, `{"token", "pid",
 "preloaded"}`. An order is `{"order": "kernel", "connection_file", "output"}` or `{"order": "template", "preload",
 "token"}`; the child answers a "kernel" with `{"forked": pid}`, the template tells of each child's end:
-`{"ended": pid, "code"}`. When the server's end of the socket closes, the template ends.
+`{"ended": pid, "code"}`, or that it could not fork: `{"refused": why}`. When the server's end of the socket closes,
+the template ends.
 """
 
 from __future__ import annotations
@@ -74,12 +75,19 @@ class Forks:
 
     def _leave_copy(self) -> bool:
         """Fork a copy that is nobody's child but the starter's; True in it."""
-        sys.stdout.flush()
-        sys.stderr.flush()
-        if child := self._fork():
+        self.transport.flush()
+        try:
+            child = self._fork()
+        except OSError:  # no memory, or no more processes: the server hears of no copy
+            return False
+        if child:
             os.waitpid(child, 0)
             return False
-        if self._fork():
+        try:
+            child = self._fork()
+        except OSError:
+            _leave()
+        if child:
             _leave()
         self._starter = False
         self.transport.abandon()
@@ -103,7 +111,8 @@ class Forks:
             self._helper.environment.start()
             order = {**order, "token": asked["token"]}
         os.setsid()
-        gc.unfreeze()  # the namespace is among it, and `gc` must know whoever refers to what
+        if order["how"] != "copy":
+            gc.unfreeze()  # the namespace is among it, and `gc` must know whoever refers to what
         template.say({"forked": os.getpid()})
         template.close()
         self._random = random.getstate()
@@ -157,7 +166,11 @@ class Template:
             self._reap()
             if any(descriptor == self._socket.fileno() for descriptor, _ in ready):
                 for order in self._orders():
-                    child = fork()
+                    try:
+                        child = fork()
+                    except OSError as error:
+                        self.say({"refused": str(error)})
+                        continue
                     if not child:
                         return order
                     with contextlib.suppress(ProcessLookupError):  # it has ended, and will be reaped next

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import signal
 import threading
 from typing import Any
 
@@ -28,6 +29,8 @@ def obstacle(leftovers: Leftovers) -> str | None:
     for reason in leftovers.reasons():
         if reason.startswith(("thread", "child", "closed")):
             return reason
+    if signal.getsignal(signal.SIGCHLD) not in (signal.SIG_DFL, signal.SIG_IGN):
+        return "a handler for SIGCHLD, which would hear of the copy"
     for thread in threading.enumerate():
         if type(thread).__name__ == "SubshellThread":
             return "a subshell"

@@ -90,7 +90,13 @@ class Transport:
         """The pipes to the output thread are made when a thread first prints."""
         now = _descriptors()
         for pipe in self.app.iopub_thread._event_pipes.values():
-            self._own[pipe.FD] = now[pipe.FD]
+            if not pipe.closed:
+                self._own[pipe.FD] = now[pipe.FD]
+
+    def flush(self) -> None:
+        """Send what the output streams hold, whatever `sys.stdout` is."""
+        for stream in self._streams:
+            stream.flush()
 
     def abandon(self) -> None:
         """Let go of it in a forked child, where its threads are gone, without a word to those it connects."""

@@ -91,6 +91,8 @@ class Template:
                 if "forked" in said and self._forked is not None and not self._forked.done():
                     codes[said["forked"]] = None
                     self._forked.set_result(said["forked"])
+                elif "refused" in said and self._forked is not None and not self._forked.done():
+                    self._forked.set_exception(KernelStartFailed(said["refused"]))
                 elif said.get("ended") in codes:
                     codes[said["ended"]] = said["code"]
         except (ConnectionError, ValueError) as error:

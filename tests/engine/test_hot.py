@@ -140,6 +140,7 @@ def test_one_that_does_not_answer_costs_time_and_no_reply(
             "thread",
         ),
         ("import subprocess; child = subprocess.Popen(['sleep', '60'])", "child process"),
+        ("import signal; signal.signal(signal.SIGCHLD, lambda number, frame: None)", "SIGCHLD"),
         ("import zmq; context = zmq.Context(); socket = context.socket(zmq.PUB)", "zmq"),
     ],
 )
@@ -150,6 +151,18 @@ def test_what_a_copy_would_lack_keeps_it_from_being_made(kernel: Kernel, code: s
     described = kernel.get_state(f"lacks {why}")
     assert described is not None
     assert (described["hot"], described["why"]) == (False, reply["state"]["why"])
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["import io, sys; sys.stdout = io.StringIO()", "import gc; gc.freeze()", "import os; os.fork = None"],
+)
+def test_what_a_cell_does_to_its_process_harms_no_copy(kernel: Kernel, code: str) -> None:
+    name = f"harm {code}"
+    look = "import gc, sys; print(kept, gc.get_freeze_count() > 0, file=sys.__stdout__, flush=True)"
+    assert run(kernel, f"kept = 7\n{code}", "initial", name, isolation="fresh", hot=True)["state"]["hot"]
+    shown = run(kernel, look, name, isolation="fresh")
+    assert printed(shown) == f"7 {'freeze' in code}\n"
 
 
 def test_its_process_ends_with_the_state(kernel: Kernel) -> None:
