@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import statistics
+import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from bridge import Kernel, Settings
 from tests.benchmarks.sides import Peer, Side
@@ -146,15 +148,12 @@ def costs(hot: Engine) -> None:
 
 def main() -> None:
     print("| | hot | store | no forks | peer |\n|---|---|---|---|---|")
-    peer = Peer()
-    try:
+    with tempfile.TemporaryDirectory() as folder, contextlib.closing(Peer(Path(folder))) as peer:
         peer.answer()
         with engines() as (hot, stored, plain):
             starts(hot, plain)
             branches(hot, stored, plain, peer)
             costs(hot)
-    finally:
-        peer.close()
 
 
 if __name__ == "__main__":
