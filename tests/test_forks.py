@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from bridge import Kernel, Settings
-from tests.concurrency import until
+from tests.concurrency import is_over, until
 from tests.support import Server, text_of
 
 FORKS = 1000
@@ -28,8 +28,7 @@ def run(kernel: Kernel, code: str, state: str, new: str, **terms: object) -> str
 
 def of_a_server() -> set[int]:
     """The processes below this one that have not ended."""
-    found = psutil.Process().children(recursive=True)
-    return {process.pid for process in found if process.status() != psutil.STATUS_ZOMBIE}
+    return {each.pid for each in psutil.Process().children(recursive=True) if not is_over(each.pid)}
 
 
 @pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGTERM])

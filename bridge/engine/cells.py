@@ -75,10 +75,8 @@ def switch(
         buffers,
     )
     mine.files |= cells.keys()
-    lost = {item["name"] for item in (*reply["failed"], *reply["missing"])}
     mine.adopt(state, inputs)
-    for key in [key for key, unit in mine.units.items() if lost.intersection(unit.names)]:
-        del mine.units[key]
+    mine.lack(item["name"] for item in (*reply["failed"], *reply["missing"]))
     for item in reply["failed"]:
         log.warning("state %d: %s was not brought back: %s", state.id, item["name"], item["reason"])
     return [*reply["failed"], *reply["missing"]]

@@ -159,7 +159,7 @@ class Executor:
                 return reply
             finally:
                 running.detach()
-                if kept is not None and not terms.hot and self._hot.is_wanted(kept):
+                if kept is not None and not terms.hot and self._hot.is_wanted(kernel, kept):
                     self._hot.copy_and_release(kernel, kept)
                 else:
                     self._pool.release(kernel)

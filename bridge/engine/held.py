@@ -67,6 +67,12 @@ class Held:
         self.inputs = inputs
         self.stale.clear()
 
+    def lack(self, names: Iterable[str]) -> None:
+        """Values of these names could not be brought back here, though the state has them."""
+        lost = set(names)
+        for key in [key for key, unit in self.units.items() if lost.intersection(unit.names)]:
+            del self.units[key]
+
     def spoil(self, keys: Iterable[str]) -> None:
         """A cell that left no state may have changed these units."""
         self.state = None

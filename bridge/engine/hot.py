@@ -98,10 +98,9 @@ class HotStates:
                 return False
         return _pickled(state) > SLOW
 
-    def is_wanted(self, state: State) -> bool:
-        """Whether a state just made is to be hot: it has what the store cannot hold, or is slow to load."""
-        units = state.manifest.units.values()
-        return self._limit > 0 and (any(map(records.is_live, units)) or _pickled(state) > SLOW)
+    def is_wanted(self, kernel: KernelProcess, state: State) -> bool:
+        """Whether a state just made in a kernel is to be hot: it has what the store cannot hold, or is slow to load."""
+        return self._limit > 0 and (_has_live(kernel, state) or _pickled(state) > SLOW)
 
     def copy(self, kernel: KernelProcess, state: State, *, first: bool = False) -> None:
         """Make a copy of a leased kernel that holds the state; a failure is noted, and is none of the caller's.
@@ -118,7 +117,7 @@ class HotStates:
                 self._why[state.id] = str(error)
                 _shorten(self._why)
             return
-        first = first or any(map(records.is_live, state.manifest.units.values()))
+        first = first or _has_live(kernel, state)
         hot = Hot(template, kernel.held.copy(kernel.id), BEFORE_SWITCH if first else BEFORE_LOAD)
         with self._lock:
             old = self._hot.pop(state.id, None)
@@ -193,6 +192,13 @@ class HotStates:
             with self._lock:
                 self._why[state_id] = "it was ended for others' sake"
                 _shorten(self._why)
+
+
+def _has_live(kernel: KernelProcess, state: State) -> bool:
+    """Whether a kernel that holds the state has live values of it."""
+    return any(
+        records.is_live(unit) and key in kernel.held.units for key, unit in state.manifest.units.items()
+    )
 
 
 def _pickled(state: State) -> int:

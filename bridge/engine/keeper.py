@@ -60,6 +60,7 @@ class Keeper:
             goes_on=True,
         )
         mine.adopt(state, mine.inputs if cell is None else [*mine.inputs, cell])
+        mine.lack(report.get("lost", ()))
         return state
 
     def keep_line(self, before: State, name: str, cells_run: Sequence[str], report: Report) -> State:

@@ -292,6 +292,7 @@ class Helper:
         read = set(symbols.accessed) if symbols.certain else set(values)
         taken = self.snapshots.take(values, rebound, touched, read, nonce, str(orders.get("state", "")))
         reply.update(taken)
+        reply["lost"] = sorted(self.snapshots.lost)
         if any(
             unit["engine"] == "live" and unit["roots"][:1] and unit["roots"][0].startswith(PATCH)
             for unit in reply["units"]

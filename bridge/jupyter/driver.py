@@ -178,7 +178,7 @@ class Driver:
             except BridgeError as error:
                 log.error("a state could not be kept: %s", error)
                 return f"the state of this cell could not be kept: {error}"
-            if not hurry or self._hot.is_wanted(self.line.here):
+            if not hurry or self._hot.is_wanted(kernel, self.line.here):
                 self._hot.copy(kernel, self.line.here, first=True)
         return None
 

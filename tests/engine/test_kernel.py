@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 
 from bridge import Kernel, Settings
 from bridge.errors import Conflict
-from tests.concurrency import Flag, background
+from tests.concurrency import Flag, background, is_over, until
 
 
 @pytest.fixture(scope="module")
@@ -228,6 +230,18 @@ def test_a_live_value_is_used_where_it_lives(kernel: Kernel) -> None:
     assert lost["error"]["ename"] == "NameError"
     assert "Connection" in lost["error"]["evalue"]
     assert "'l0'" in lost["error"]["evalue"]
+
+
+def test_why_a_live_value_is_absent_is_known_however_many_cells_later(kernel: Kernel) -> None:
+    made = run(kernel, "steps = (n for n in range(3)); kept = [1]", "initial", "absent0")
+    [pid] = [each["pid"] for each in kernel.status()["kernels"] if each["id"] == made["kernel_id"]]
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: is_over(pid), "it is dead")
+    run(kernel, "kept.append(2)", "absent0", "absent1")
+    run(kernel, "kept.append(3)", "absent1", "absent2")
+    lost = kernel.execute("steps", "looks", "absent1")
+    assert lost["error"]["ename"] == "NameError"
+    assert "generator" in lost["error"]["evalue"]
 
 
 def test_a_variable_called_underscore_stays_after_it_was_shown(kernel: Kernel) -> None:
