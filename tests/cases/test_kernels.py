@@ -183,7 +183,7 @@ def test_k15_twenty_at_the_same_moment(make_server: Callable[..., Server]) -> No
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts open files through /proc")
 def test_k16_kernels_that_come_and_go_leak_no_file(make_server: Callable[..., Server]) -> None:
-    server = make_server(pool_size=1)
+    server = make_server(pool_size=1, preload="none")  # else a connection to the starter comes in between
     counts = []
     for _turn in range(8):
         server.client.run("1", isolation="fresh")
