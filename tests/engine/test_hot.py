@@ -78,8 +78,9 @@ def processes(kernel: Kernel) -> list[psutil.Process]:
 
 
 def spare_is_preloaded(kernel: Kernel) -> bool:
-    """Whether the kernel that a fresh execution will get came of the starter with its libraries."""
-    return [each.preloaded for each in list(kernel.pool._leases.idle) if not each.used] == [True]
+    """Whether the kernels that a fresh execution may get came of the starter with its libraries."""
+    spare = [each.preloaded for each in list(kernel.pool._leases.idle) if not each.used]
+    return bool(spare) and all(spare)
 
 
 def test_a_state_with_live_values_is_hot_by_itself_and_serves_every_branch(kernel: Kernel) -> None:
