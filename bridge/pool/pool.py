@@ -299,6 +299,8 @@ class Pool:
             self._start_failed(error)
         else:
             self._started(kernel)
+            if template is not None and self.preloads and not template.preloaded:
+                self._libraries_loaded()  # they were while it started
 
     def _template(self, *, plain: bool = False) -> Template | None:
         """What new kernels are forked from, once that is known; `plain`: with nothing preloaded."""

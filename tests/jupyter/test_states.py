@@ -56,7 +56,10 @@ def test_a_kernel_killed_between_cells_costs_one_note(tmp_path: Path) -> None:
         after = nb.run("x")
         assert (after.result(), after.reply["execution_count"]) == ("5", 3)
         assert "signal 9 (SIGKILL)" in after.text("stderr")
-        assert "conn could not be brought back" in after.text("stderr")
+        # Where the copy of its process could be made, the connection is there again; else the note says what is not.
+        assert ("conn could not be brought back" in after.text("stderr")) == (
+            nb.value("'conn' in globals()") == "False"
+        )
         assert nb.run("x").text("stderr") == ""
 
 
