@@ -86,8 +86,10 @@ class Pool:
         self._kernels: dict[str, KernelProcess] = {}  # every one not yet ended, starting ones too
         self._detached: set[str] = set()
         self._threads: set[threading.Thread] = set()
+        self._forks = settings.fork and settings.kernel_name is None
         self._starter: Starter | None = None
         self._host: Host | None = None
+        self._begun = threading.Event()  # the two above are known
         self._retry_at, self._retry_after = 0.0, RETRY_FIRST
         self._closing = False
         self._closed = threading.Event()
@@ -123,10 +125,11 @@ class Pool:
         KernelStartFailed when the kernel it needs cannot be started, ShuttingDown at the pool's end.
         """
         waiter: Waiter[KernelProcess] = Waiter(rank=rank, fresh=fresh, only=only)
-        if template is not None or plain:
-            source = template or self._template(plain=True)
-            waiter.make = lambda: self._new(source)
-            waiter.make_rank = template_rank if template is not None else -math.inf if fresh else LAST_CHOICE
+        if template is not None:
+            waiter.make, waiter.make_rank = (lambda: self._new(template)), template_rank
+        elif plain and self._forks:
+            bare = self._template(plain=True)
+            waiter.make, waiter.make_rank = (lambda: self._new(bare)), -math.inf if fresh else LAST_CHOICE
         ticket = ticket or Ticket()
         with self._lock:
             self._refuse_if(ticket)
@@ -244,13 +247,15 @@ class Pool:
             host.run(host.templates.open(), OPEN_SECONDS)
         except Exception as error:
             log.exception("no kernel can be started")
+            self._begun.set()
             self._refuse_all(error)
             return
         with self._lock:
             self._host = host
-            if not self._closing and self._settings.fork and self._settings.kernel_name is None:
+            if self._forks and not self._closing:
                 self._starter = Starter(host, self._prepare, self._libraries_loaded)
                 self._add_thread(self._starter.start)
+            self._begun.set()
         while True:
             with self._lock:
                 if self._closing:
@@ -304,6 +309,7 @@ class Pool:
 
     def _template(self, *, plain: bool = False) -> Template | None:
         """What new kernels are forked from, once that is known; `plain`: with nothing preloaded."""
+        self._begun.wait(self._settings.start_timeout)
         if self._starter is None:
             return None
         self._starter.ready.wait(self._settings.start_timeout)
@@ -320,7 +326,8 @@ class Pool:
 
     def _new(self, template: Template | None) -> KernelProcess:
         """A kernel that is yet to be started; under the lock."""
-        assert self._host is not None  # whoever asks has been told of a template, or is the keeper
+        if self._host is None:
+            raise KernelStartFailed("no kernel can be started")
         kernel = KernelProcess(uuid.uuid4().hex[:8], self._host, self._died, template=template)
         self._kernels[kernel.id] = kernel
         return kernel

@@ -243,6 +243,16 @@ def test_a_cell_that_sets_what_a_library_reads_at_its_import_gets_a_kernel_witho
         kernel.close()
 
 
+def test_such_a_cell_may_be_the_first_one_of_a_server_just_started(nothing_left_behind: None) -> None:
+    for settings in ({"preload": ("json",)}, {"fork": False}):
+        kernel = Kernel(Settings(ephemeral=True, pool_size=1, **settings))  # type: ignore[arg-type]
+        try:
+            code = "import os; os.environ['OMP_NUM_THREADS'] = '1'; print(7)"
+            assert printed(run(kernel, code, "initial")) == "7\n"
+        finally:
+            kernel.close()
+
+
 def test_libraries_imported_ahead_are_out_of_sight_until_a_cell_imports_them(
     nothing_left_behind: None,
 ) -> None:
