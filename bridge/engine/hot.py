@@ -107,6 +107,11 @@ class HotStates:
 
         `first`: it is to be preferred to every switch.
         """
+        if self._make(kernel, state, first):
+            self._evict()
+
+    def _make(self, kernel: KernelProcess, state: State, first: bool) -> bool:
+        """Make a copy; whether it could be."""
         try:
             if not self._limit:
                 raise CannotFork("hot states are switched off")
@@ -116,7 +121,7 @@ class HotStates:
             with self._lock:
                 self._why[state.id] = str(error)
                 _shorten(self._why)
-            return
+            return False
         first = first or _has_live(kernel, state)
         hot = Hot(template, kernel.held.copy(kernel.id), BEFORE_SWITCH if first else BEFORE_LOAD)
         with self._lock:
@@ -125,19 +130,24 @@ class HotStates:
             self._why.pop(state.id, None)
         if old is not None:
             old.template.close()
-        self._evict()
+        return True
 
     def copy_and_release(self, kernel: KernelProcess, state: State) -> None:
-        """As `copy`, behind the caller's back; the kernel is released after it."""
+        """As `copy`, behind the caller's back; the kernel is released as soon as the copy is made."""
 
         def work() -> None:
+            made = False
             try:
-                self.copy(kernel, state)
+                made = self._make(kernel, state, first=False)
             finally:
                 with self._lock:
                     del self._copying[state.id]
-                    self._threads.discard(threading.current_thread())
                 self._release(kernel)
+            # How much memory each takes is told slowly where it is much: the next cell need not wait for that.
+            if made:
+                self._evict()
+            with self._lock:
+                self._threads.discard(threading.current_thread())
 
         thread = threading.Thread(target=work, name="hot-state", daemon=True)
         with self._lock:
