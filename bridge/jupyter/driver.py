@@ -97,12 +97,7 @@ class Driver:
                 else:
                     lost, given_up = self.line.recover(kernel, self.inputs(), self.count)
                     notes += [f"state {name} could not be brought back" for name in given_up]
-                inner = Inner(kernel)
-                try:
-                    inner.greet()
-                except BaseException:
-                    inner.close()
-                    raise
+                inner = _greeted(kernel)
             except KernelDied as error:
                 log.warning("kernel %s ended before it could be used: %s", kernel.id, error)
                 self._pool.release(kernel)
@@ -136,18 +131,17 @@ class Driver:
             kernel.held = hot.holding(kernel.id)
             kernel.held.state = None  # it has all of the state, but the count and `In` are the front end's
             lost = self.line.go(kernel, state, self.inputs(), self.count)
-            inner = Inner(kernel)
-            try:
-                inner.greet()
-            except BaseException:
-                inner.close()
-                raise
+            inner = _greeted(kernel)
         except (KernelDied, KernelTimeout, RestoreFailed) as error:
             log.warning("a fork of state %d could not be used: %s", state.id, error)
             self._hot.drop(state.id)
             kernel.retire = True
             self._pool.release(kernel)
             return None
+        except BaseException:
+            kernel.retire = True
+            self._pool.release(kernel)
+            raise
         self._have(kernel)
         return Attached(inner, self._told(lost))
 
@@ -238,3 +232,14 @@ class Driver:
         if kernel is not None:
             kernel.retire = True
             self._pool.release(kernel)
+
+
+def _greeted(kernel: KernelProcess) -> Inner:
+    """The sockets to a kernel that is heard on all of them. KernelDied, KernelTimeout."""
+    inner = Inner(kernel)
+    try:
+        inner.greet()
+    except BaseException:
+        inner.close()
+        raise
+    return inner
