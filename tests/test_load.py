@@ -82,13 +82,14 @@ def test_an_idle_server_ends_at_once_and_a_busy_one_too(
     make_server: Callable[..., Server], tmp_path: Path
 ) -> None:
     server = make_server(pool_size=2)
-    started = Flag(tmp_path)
-    busy = background(server.client.execute, f"{started.raising}\nwhile True: pass")
-    started.wait()
+    started = Flag(tmp_path), Flag(tmp_path)
+    busy = [background(server.client.execute, f"{flag.raising}\nwhile True: pass") for flag in started]
+    for flag in started:
+        flag.wait()
     waiting = [background(server.client.execute, "1") for _number in range(3)]
     assert server.stop(timeout=5) == 0
     server.check_gone()
-    for execution in [busy, *waiting]:
+    for execution in [*busy, *waiting]:
         # Each client gets an answer or a closed connection; none is left hanging.
         error = execution.exception(30)
         assert error is not None or execution.result()["error"]["ename"] == "ServerShutdown"

@@ -38,8 +38,22 @@ def run(notebook: nbformat.NotebookNode, kernel: str, folder: Path, **options: A
     return ran
 
 
+def joined(outputs: list[Any]) -> list[Any]:
+    """Outputs with texts of one stream that follow each other as one."""
+    found: list[Any] = []
+    for output in outputs:
+        if found and output["output_type"] == "stream" and output["name"] == found[-1].get("name"):
+            found[-1] = {**found[-1], "text": found[-1]["text"] + output["text"]}
+        else:
+            found.append(output)
+    return found
+
+
 def comparable(notebook: nbformat.NotebookNode) -> Any:
-    """A notebook without what two runs of one kernel differ in: times, random ids, addresses, process numbers."""
+    """A notebook without what two runs of one kernel differ in: times, random ids, addresses, process numbers.
+
+    And in how many messages a text came: ipykernel sends what is written when a timer says so.
+    """
     names: dict[str, str] = {}
     accident = re.compile(r"[0-9a-f]{32}|0x[0-9a-f]{6,}|(?<=ipykernel_)\d+")
 
@@ -47,6 +61,8 @@ def comparable(notebook: nbformat.NotebookNode) -> Any:
         if isinstance(value, str):
             return accident.sub(lambda found: names.setdefault(found[0], f"<{len(names)}>"), value)
         if isinstance(value, dict):
+            if "outputs" in value:
+                value = {**value, "outputs": joined(value["outputs"])}
             return {
                 plain(key): plain(item)
                 for key, item in value.items()
