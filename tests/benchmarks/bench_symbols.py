@@ -24,6 +24,7 @@ from traitlets.config import Config
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from bridge.injected.symbols import Tracker
+from tests.benchmarks.bench_loops import FUNCTIONS
 
 LOOPS = {
     "top level, empty body": "for i in range(1_000_000):\n    pass",
@@ -31,30 +32,14 @@ LOOPS = {
         "t = 0\nfor i in range(1_000_000):\n    if i % 2:\n        t += i\n    else:\n        t -= 1"
     ),
     "top level, calls a function": "t = 0\nfor i in range(1_000_000):\n    t += small(i)",
-    "in a function, with a branch": "work(1_000_000)",
+    "in a function, with a branch": "branches(1_000_000)",
     "in a function, globals and builtins": "reads(1_000_000)",
     "in a function of this cell": (
         "def here(n):\n    t = 0\n    for i in range(n):\n"
         "        if i % 3: t += i\n    return t\nhere(1_000_000)"
     ),
 }
-FUNCTIONS = """
-limit = 5
-def small(i):
-    return i if i > limit else 0
-def work(n):
-    t = 0
-    for i in range(n):
-        if i % 2:
-            t += i
-        else:
-            t -= 1
-    return t
-def reads(n):
-    t = 0
-    for i in range(n):
-        t += abs(i) + limit
-    return t
+BOX = """
 class Box:
     def __init__(self): self.items = [small]
 """
@@ -92,7 +77,7 @@ class Runner:
 def main() -> None:
     """Prints the figures."""
     runner = Runner()
-    runner.cell(FUNCTIONS, watched=True)
+    runner.cell(FUNCTIONS + BOX, watched=True)
     for i in range(1000):
         runner.shell.user_ns[f"name{i}"] = [i]
     gc.disable()
