@@ -172,7 +172,7 @@ class Executor:
         """
         last: BridgeError | None = None
         for _ in range(TRIES):
-            hot = self._hot.find(state)
+            hot = self._hot.find(state) if fresh or plain else self._hot.nearest(state)
             if hot is not None and fresh and not hot.held.pure:
                 hot = None
             only = None if fresh or hot else self._hot.holder(state) or held.home_of_live(state.manifest)
@@ -192,7 +192,7 @@ class Executor:
                 if hot is None:
                     raise
                 log.warning("state %d could not be forked: %s", state.id, error)
-                self._hot.drop(state.id)
+                self._hot.drop(hot.state_id)
                 last = error
                 continue
             if hot is not None and kernel.template is hot.template and not kernel.held.ran:

@@ -8,15 +8,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from bridge.engine import records
+from bridge.engine import held, records
 from bridge.engine.held import Held
 from bridge.errors import CannotFork, KernelError
 from bridge.pool import KernelProcess, Template
-from bridge.store.manifest import State
+from bridge.store.manifest import State, Unit
 
 log = logging.getLogger(__name__)
 
@@ -32,9 +32,18 @@ BEFORE_SWITCH, BEFORE_LOAD = -0.5, 0.5
 class Hot:
     """One hot state: the process to be forked, what it holds, and how much a fork of it is to be preferred."""
 
+    state_id: int
     template: Template
     held: Held
     rank: float
+
+    def is_near(self, state: State) -> bool:
+        """Whether a fork of it is made to hold the state by a switch that loads little."""
+        units, mine = state.manifest.units, self.held.units
+        if self.held.bound or any(map(records.is_live, units.values())):
+            return False
+        others = [unit for key, unit in units.items() if key not in mine or mine[key].digest != unit.digest]
+        return _pickled(others) <= SLOW and _pickled(held.plan(self.held, state.manifest).load) <= SLOW
 
     def holding(self, kernel_id: str) -> Held:
         """What a kernel just forked from it holds."""
@@ -74,6 +83,24 @@ class HotStates:
                 self._hot.move_to_end(state.id)
             return hot
 
+    def nearest(self, state: State) -> Hot | None:
+        """The state's copy, else the copy of another state that differs from it by little, if there is one.
+
+        A line of cells beside something large needs one copy of that, not one a cell.
+        """
+        exact = self.find(state)
+        with self._lock:
+            known = list(self._hot.values())
+        if exact is not None or not known or not _is_slow(state):
+            return exact
+        for hot in reversed(known):
+            if hot.template.alive and hot.is_near(state):
+                with self._lock:
+                    if hot.state_id in self._hot:
+                        self._hot.move_to_end(hot.state_id)
+                return replace(hot, rank=BEFORE_LOAD)
+        return None
+
     def holder(self, state: State) -> str | None:
         """The kernel that holds the state and is just being copied, and will be free in a moment."""
         with self._lock:
@@ -94,13 +121,16 @@ class HotStates:
         with self._lock:
             count = self._uses[state.id] = self._uses.pop(state.id, 0) + 1
             _shorten(self._uses)
-            if count < 2 or state.id in self._hot:
-                return False
-        return _pickled(state) > SLOW
+        return count > 1 and _is_slow(state) and self.nearest(state) is None
 
     def is_wanted(self, kernel: KernelProcess, state: State) -> bool:
-        """Whether a state just made in a kernel is to be hot: it has what the store cannot hold, or is slow to load."""
-        return self._limit > 0 and (_has_live(kernel, state) or _pickled(state) > SLOW)
+        """Whether a state just made in a kernel is to be hot: it has what the store cannot hold, or is slow to load.
+
+        One that differs by little from a state that is hot is not slow to load.
+        """
+        if not self._limit:
+            return False
+        return _has_live(kernel, state) or (_is_slow(state) and self.nearest(state) is None)
 
     def copy(self, kernel: KernelProcess, state: State, *, first: bool = False) -> None:
         """Make a copy of a leased kernel that holds the state; a failure is noted, and is none of the caller's.
@@ -123,7 +153,7 @@ class HotStates:
                 _shorten(self._why)
             return False
         first = first or _has_live(kernel, state)
-        hot = Hot(template, kernel.held.copy(kernel.id), BEFORE_SWITCH if first else BEFORE_LOAD)
+        hot = Hot(state.id, template, kernel.held.copy(kernel.id), BEFORE_SWITCH if first else BEFORE_LOAD)
         with self._lock:
             old = self._hot.pop(state.id, None)
             self._hot[state.id] = hot
@@ -211,12 +241,17 @@ def _has_live(kernel: KernelProcess, state: State) -> bool:
     )
 
 
-def _pickled(state: State) -> int:
-    """The bytes of a state's pickles, without the buffers beside them, which are mapped or copied at once."""
+def _is_slow(state: State) -> bool:
+    """Whether it is slow to load into a kernel that has nothing of it."""
+    return _pickled(state.manifest.units.values()) > SLOW
+
+
+def _pickled(units: Iterable[Unit]) -> int:
+    """The bytes of units' pickles, without the buffers beside them, which are mapped or copied at once."""
     return sum(
         unit.size
         - sum(stored["size"] for kind in ("arrays", "buffers") for stored in unit.record.get(kind, ()))
-        for unit in state.manifest.units.values()
+        for unit in units
     )
 
 

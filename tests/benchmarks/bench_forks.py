@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bridge import Kernel, Settings
-from tests.benchmarks.sides import Peer, Side
+from tests.benchmarks.sides import Peer
 from tests.concurrency import until
 
 TURNS = 7
@@ -98,18 +98,20 @@ def starts(forking: Engine, plain: Engine) -> None:
     row("first pandas cell, in a kernel kept warm", first, None, second, None)
 
 
-def branches(hot: Engine, stored: Engine, plain: Engine, peer: Side) -> None:
+def branches(hot: Engine, stored: Engine, plain: Engine, peer: Peer) -> None:
     """The first cell of a branch, when every kernel holds something else."""
     for what, code in STATES.items():
         engines = hot, stored, plain
         for engine in engines:
             engine.run(code, new=what, hot=engine is hot)
+        peer.connection.close()  # it has ended one that stood still for long
         theirs = peer.execute(code, "initial")
         taken: list[tuple[float, ...]] = []
         for _ in range(TURNS):
             for engine in engines:
                 for _ in range(2):
                     engine.run("other = 1")
+            peer.connection.close()
             started = time.perf_counter()
             peer.execute("y = 1", theirs)
             last = 1000 * (time.perf_counter() - started)
@@ -117,6 +119,7 @@ def branches(hot: Engine, stored: Engine, plain: Engine, peer: Side) -> None:
         row(f"branch from {what}", *(statistics.median(side) for side in zip(*taken, strict=True)))
         for engine in engines:
             engine.kernel.reset()
+        peer.connection.close()
         peer.reset()
     hot.run(LIVE, new="live", hot=True)
     taken_hot = []

@@ -187,6 +187,29 @@ def test_its_process_ends_with_the_state(kernel: Kernel) -> None:
     until(lambda: len(processes(kernel)) == 1, "only the starter is left")
 
 
+def test_a_line_beside_something_large_needs_one_copy_of_it(kernel: Kernel) -> None:
+    """The states after the first are forked of its copy and given what differs; one that changed it gets its own."""
+    run(kernel, "rows = {n: [n] for n in range(200_000)}; x = 0", "initial", "large0")
+    for number in range(1, 5):
+        run(kernel, f"x = {number}", f"large{number - 1}", f"large{number}")
+    until(lambda: is_hot(kernel, "large0"), "the state is hot")
+    assert not any(is_hot(kernel, f"large{number}") for number in range(1, 5))
+
+    pids = [each["pid"] for each in kernel.status()["kernels"] if each["pid"]]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    for pid in pids:
+        until(lambda pid=pid: is_over(pid), "it is dead")  # type: ignore[misc]
+    reply = run(kernel, "import os; print(x, len(rows), rows[7], os.getppid())", "large3")
+    hot = kernel._hot.find(kernel.store.find(kernel.workspace, "large0"))  # type: ignore[arg-type]
+    assert hot is not None
+    assert printed(reply) == f"3 200000 [7] {hot.template.pid}\n"
+
+    run(kernel, "rows[7].append(8)", "large4", "large5")
+    until(lambda: is_hot(kernel, "large5"), "the changed one is hot")
+    assert printed(run(kernel, "print(x, rows[7])", "large3")) == "3 [7]\n"
+
+
 def test_the_least_recently_used_go_first(nothing_left_behind: None) -> None:
     kernel = Kernel(Settings(ephemeral=True, pool_size=1, preload=(), hot_states=2))
     try:
