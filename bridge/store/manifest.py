@@ -59,7 +59,8 @@ class State:
 
 def timestamp(moment: datetime | None = None) -> str:
     """The moment (default: now) as the store writes it: `2026-12-02T00:53:07.123456Z`."""
-    return (moment or datetime.now(timezone.utc)).astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    text = (moment or datetime.now(timezone.utc)).astimezone(timezone.utc).isoformat(timespec="microseconds")
+    return text.replace("+00:00", "Z")
 
 
 def to_bytes(name: str) -> bytes:
