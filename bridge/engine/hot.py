@@ -138,7 +138,7 @@ class HotStates:
         `first`: it is to be preferred to every switch.
         """
         if self._make(kernel, state, first):
-            self._evict()
+            self._work(self._keep_memory)
 
     def _make(self, kernel: KernelProcess, state: State, first: bool) -> bool:
         """Make a copy; whether it could be."""
@@ -158,8 +158,11 @@ class HotStates:
             old = self._hot.pop(state.id, None)
             self._hot[state.id] = hot
             self._why.pop(state.id, None)
+            too_many = list(self._hot)[: -self._limit]
         if old is not None:
             old.template.close()
+        for state_id in too_many:
+            self._evict(state_id)
         return True
 
     def copy_and_release(self, kernel: KernelProcess, state: State) -> None:
@@ -173,15 +176,25 @@ class HotStates:
                 with self._lock:
                     del self._copying[state.id]
                 self._release(kernel)
-            # How much memory each takes is told slowly where it is much: the next cell need not wait for that.
             if made:
-                self._evict()
-            with self._lock:
-                self._threads.discard(threading.current_thread())
+                self._keep_memory()
+
+        with self._lock:
+            self._copying[state.id] = kernel.id
+        self._work(work)
+
+    def _work(self, call: Callable[[], None]) -> None:
+        """Make a call behind the caller's back."""
+
+        def work() -> None:
+            try:
+                call()
+            finally:
+                with self._lock:
+                    self._threads.discard(threading.current_thread())
 
         thread = threading.Thread(target=work, name="hot-state", daemon=True)
         with self._lock:
-            self._copying[state.id] = kernel.id
             self._threads.add(thread)
         thread.start()
 
@@ -217,21 +230,24 @@ class HotStates:
             thread.join(seconds)
         self.clear()
 
-    def _evict(self) -> None:
-        """Keep within the limits."""
+    def _keep_memory(self) -> None:
+        """Keep within the memory. How much each takes is told slowly where it is much: no cell waits for that."""
         self.sweep()
         with self._lock:
             known = dict(self._hot)
-        sizes = {state_id: hot.template.memory() for state_id, hot in known.items()}
-        going = []
-        while len(sizes) > self._limit or sum(sizes.values()) > self._memory:
-            going.append(next(iter(sizes)))
-            del sizes[going[-1]]
-        for state_id in going:
-            self.drop(state_id)
-            with self._lock:
-                self._why[state_id] = "it was ended for others' sake"
-                _shorten(self._why)
+        sizes = {state_id: hot.template.memory(shared=True) for state_id, hot in known.items()}
+        if sum(sizes.values()) > self._memory:
+            sizes = {state_id: hot.template.memory() for state_id, hot in known.items()}
+        while sum(sizes.values()) > self._memory:
+            oldest = next(iter(sizes))
+            del sizes[oldest]
+            self._evict(oldest)
+
+    def _evict(self, state_id: int) -> None:
+        self.drop(state_id)
+        with self._lock:
+            self._why[state_id] = "it was ended for others' sake"
+            _shorten(self._why)
 
 
 def _has_live(kernel: KernelProcess, state: State) -> bool:

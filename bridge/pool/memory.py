@@ -31,7 +31,12 @@ def is_over(pid: int, limit: int) -> bool:
     only when they would be over the limit with each page counted in every process.
     """
     pids = family(pid)
-    return _sum(pids, "status", _OWN) > limit and share(pids) > limit
+    return own(pids) > limit and share(pids) > limit
+
+
+def own(pids: list[int]) -> int:
+    """Bytes of memory of their own that these processes have; a page that several share counts in each."""
+    return _sum(pids, "status", _OWN)
 
 
 def share(pids: list[int]) -> int:

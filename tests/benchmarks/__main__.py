@@ -13,6 +13,7 @@ import contextlib
 import datetime
 import functools
 import json
+import mmap
 import os
 import platform
 import statistics
@@ -23,7 +24,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import workloads
+import psutil
+
+from tests.benchmarks import bench_forks, workloads
 from tests.benchmarks.bench_bridge import timed
 from tests.benchmarks.sides import PEER, Bare, Ours, Peer, Side
 from tests.concurrency import Flag, background
@@ -94,6 +97,7 @@ def cells(start: Starts) -> Iterator[Row]:
     """The medians of each line of cells."""
     with started(start) as sides:
         for workload in workloads.CHAINS:
+            touch_memory()
             states = {name: side.execute(workload.setup, "initial") for name, side in sides.items()}
             taken: dict[str, list[float]] = {name: [] for name in sides}
             for number in range(workload.rounds):
@@ -123,6 +127,17 @@ def branches(start: Starts) -> Iterator[Row]:
             reset(sides)
             what = f"one of {count} branches from the 512 MB state, switch and cell"
             yield Row(what, medians, workloads.BRANCH_BAR)
+
+
+def touch_memory() -> None:
+    """Have the machine's free memory at hand: a virtual one gets its pages one by one, from its first user on.
+
+    What they cost would meet whichever side allocates first.
+    """
+    size = min(4 << 30, psutil.virtual_memory().available // 4)
+    mmap.mmap(
+        -1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0)
+    ).close()
 
 
 def in_turn(sides: Sides, number: int) -> list[tuple[str, Side]]:
@@ -225,7 +240,7 @@ def main() -> None:
     """Print the table, and write the figures to a file when one is named."""
     parser = argparse.ArgumentParser(prog="tests.benchmarks", description=__doc__.partition("\n")[0])
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the figures here too")
-    parser.add_argument("--only", choices=GROUPS, help="measure this group of rows alone")
+    parser.add_argument("--only", choices=(*GROUPS, "forks"), help="measure this group of rows alone")
     options = parser.parse_args()
     os.environ.setdefault(
         "PYTHONHASHSEED", "0"
@@ -240,6 +255,9 @@ def main() -> None:
             for row in group(start) if options.only in (None, name) else ():
                 print(row.text(), flush=True)
                 found.append({**asdict(row), "met": row.is_met()})
+    if options.only in (None, "forks"):
+        print()
+        bench_forks.main()
     if options.json is not None:
         options.json.write_text(json.dumps({"machine": machine, "rows": found}, indent=1))
 

@@ -3,7 +3,7 @@
     .venv/bin/python -m tests.benchmarks.bench_forks
 
 All sides take turns. Milliseconds are medians; a branch's are of the whole request, switch and cell, which reads
-nothing of the state. The memory is each process's part of the pages, as `smaps_rollup` tells it.
+nothing of the state. `make bench` prints this table after the other one.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
+
 from bridge import Kernel, Settings
-from tests.benchmarks.sides import Peer
+from tests.benchmarks.sides import Peer, memory_of
 from tests.concurrency import until
 
 TURNS = 7
@@ -67,7 +69,10 @@ def engines() -> Iterator[tuple[Engine, Engine, Engine]]:
 
 
 def row(what: str, *figures: float | None) -> None:
-    print(f"| {what} | " + " | ".join("–" if each is None else f"{each:.0f}" for each in figures) + " |")
+    print(
+        f"| {what} | " + " | ".join("–" if each is None else f"{each:.0f}" for each in figures) + " |",
+        flush=True,
+    )
 
 
 def starts(forking: Engine, plain: Engine) -> None:
@@ -143,14 +148,20 @@ def costs(hot: Engine) -> None:
         row(f"a copy of {what}", statistics.median(with_copy) - statistics.median(without), None, None, None)
     hot.kernel.reset()
     hot.run("import numpy as np; a = np.ones(1 << 27)", new="g0")
+    before = memory_of(psutil.Process())
     for number in range(8):
         hot.run(f"a[{number}] = 2.0", f"g{number}", f"g{number + 1}", hot=True)
-    memory = [each.template.memory() / 1e6 for each in hot.kernel._hot._hot.values()]
-    row("memory of each of eight hot states of 1 GB, MB", statistics.mean(memory), None, None, None)
+    added = memory_of(psutil.Process()) - before
+    shares = [each.template.memory() for each in hot.kernel._hot._hot.values()]
+    row("what each of eight hot states of 1 GB adds to all memory, MB", added / 8e6, None, None, None)
+    row(
+        "its part of the pages, of which most are shared, MB", statistics.mean(shares) / 1e6, None, None, None
+    )
 
 
 def main() -> None:
-    print("| | hot | store | no forks | peer |\n|---|---|---|---|---|")
+    """Print the table."""
+    print("| | hot | store | no forks | peer |\n|---|--:|--:|--:|--:|")
     with tempfile.TemporaryDirectory() as folder, contextlib.closing(Peer(Path(folder))) as peer:
         peer.answer()
         with engines() as (hot, stored, plain):

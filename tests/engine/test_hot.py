@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -68,13 +69,13 @@ def processes(kernel: Kernel) -> list[psutil.Process]:
     assert kernel.pool._starter is not None
     assert kernel.pool._starter._kernel is not None
     starter = psutil.Process(kernel.pool._starter._kernel.pid)
-    return [
-        process
-        for process in (starter, *starter.children(recursive=True))
-        if process.pid not in kernels
-        and not is_over(process.pid)
-        and "IPKernelApp" in " ".join(process.cmdline())
-    ]
+    found = []
+    for process in (starter, *starter.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it ends as it is looked at
+            is_template = "IPKernelApp" in " ".join(process.cmdline())
+            if is_template and process.pid not in kernels and not is_over(process.pid):
+                found.append(process)
+    return found
 
 
 def spare_is_preloaded(kernel: Kernel) -> bool:
@@ -197,7 +198,8 @@ def test_a_line_beside_something_large_needs_one_copy_of_it(kernel: Kernel) -> N
 
     pids = [each["pid"] for each in kernel.status()["kernels"] if each["pid"]]
     for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it was just ending
+            os.kill(pid, signal.SIGKILL)
     for pid in pids:
         until(lambda pid=pid: is_over(pid), "it is dead")  # type: ignore[misc]
     reply = run(kernel, "import os; print(x, len(rows), rows[7], os.getppid())", "large3")
