@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from bridge.errors import Interrupted, KernelStartFailed, KernelTimeout, ShuttingDown
+from bridge.errors import Interrupted, KernelDied, KernelStartFailed, KernelTimeout, ShuttingDown
 from bridge.pool.leases import Leases, Waiter
 from bridge.pool.process import KernelProcess
 from bridge.pool.settings import PoolSettings
@@ -32,6 +32,8 @@ END_WITHIN = 2.7
 """Seconds from the start of a shutdown in which every kernel must have ended."""
 RETRY_FIRST, RETRY_LAST = 1.0, 30.0
 """Seconds between tries to start a kernel that nobody waits for, doubled after each failure."""
+START_TRIES = 2
+"""Starts of a kernel in a row, when the first is killed from outside."""
 OPEN_SECONDS = 5.0
 """The bound of opening a socket."""
 LAST_CHOICE = 1e307
@@ -294,8 +296,8 @@ class Pool:
             except KernelStartFailed as error:
                 if template is None or self._closing:
                     raise
-                log.warning("a kernel could not be forked, nor will others be: %s", error)
-                if self._starter is not None:
+                log.warning("a kernel could not be forked: %s", error)
+                if self._starter is not None and not _was_killed(error):
                     self._starter.give_up()
                 kernel = self._launch(None)
         except Exception as error:
@@ -317,12 +319,19 @@ class Pool:
 
     def _launch(self, template: Template | None) -> KernelProcess:
         """A kernel that is ready to be used. KernelStartFailed."""
-        with self._lock:
-            if self._closing:
-                raise KernelStartFailed("the server is shutting down")
-            kernel = self._new(template)
-        self._start(kernel)
-        return kernel
+        for left in reversed(range(START_TRIES)):
+            with self._lock:
+                if self._closing:
+                    raise KernelStartFailed("the server is shutting down")
+                kernel = self._new(template)
+            try:
+                self._start(kernel)
+                return kernel
+            except KernelStartFailed as error:
+                if not left or not _was_killed(error):
+                    raise
+                log.warning("a kernel was killed as it started: %s", error)
+        raise AssertionError("unreachable: the last try returns or raises")
 
     def _new(self, template: Template | None) -> KernelProcess:
         """A kernel that is yet to be started; under the lock."""
@@ -428,6 +437,11 @@ class Pool:
         if self._host is not None:
             self._host.close(sockets_closed=not left)
         self._closed.set()
+
+
+def _was_killed(error: KernelStartFailed) -> bool:
+    """Whether somebody else killed a kernel as it started, for its memory say: that tells nothing of the next one."""
+    return isinstance(error.__cause__, KernelDied) and "SIGKILL" in str(error.__cause__)
 
 
 def _copy(error: Exception) -> Exception:

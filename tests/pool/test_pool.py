@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -307,6 +308,20 @@ def test_a_kernel_that_cannot_be_prepared_is_a_failed_start(make_pool: MakePool)
     with pytest.raises(KernelStartFailed, match="no helper"):
         pool.lease(timeout=BOUND)
     assert pool.lease(timeout=BOUND).id == attempts[1]
+
+
+def test_a_kernel_that_somebody_kills_as_it_starts_is_started_again(make_pool: MakePool) -> None:
+    attempts: list[str] = []
+
+    def prepare(kernel: KernelProcess) -> None:
+        attempts.append(kernel.id)
+        if len(attempts) == 1:
+            assert kernel.pid is not None
+            os.kill(kernel.pid, signal.SIGKILL)
+            kernel.request({}, timeout=BOUND)
+
+    pool = make_pool(prepare)
+    assert pool.lease(timeout=BOUND).id in attempts[1:]
 
 
 # -- the kernels' surroundings -------------------------------------------------------------------------------
