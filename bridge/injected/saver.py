@@ -15,7 +15,7 @@ import base64
 import io
 import pickle
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,7 @@ from . import (  # noqa: F401
     failures,
     frames,
     mapping,
+    memos,
     picklers,
     rebuild,
     reducers,
@@ -40,6 +41,7 @@ from . import (  # noqa: F401
 from .ledger import Ledger
 from .sharing import ATOMS, Sharing, is_canonical, is_common
 
+_FEW = 10_000  # objects that are asked for one by one
 INLINE = 32 * 1024  # bytes; a longer pickle goes to the blob folder
 
 
@@ -337,18 +339,13 @@ class Saver:
                 part = leader[id(part)]
             return part
 
-        seen: dict[int, Part] = {}
         sharing = Sharing(self._has_identity)
         named = {id(value) for part in candidates for value in part.roots.values()}  # these settle it at once
-        for part in candidates:
-            memo = part.pickler.memo
-            memo = memo.copy() if hasattr(memo, "copy") else memo
-            objects = {key: entry[1] for key, entry in memo.items()}
-            for shared in sorted(objects.keys() & seen.keys(), key=lambda each: each not in named):
-                other = find(seen[shared])
-                if other is not find(part) and sharing.joins(objects[shared], (seen[shared], part)):
+        for part, shared in self._shared(candidates):
+            for obj, holder in sorted(shared, key=lambda each: id(each[0]) not in named):
+                other = find(holder)
+                if other is not find(part) and sharing.joins(obj, (holder, part)):
                     leader[id(other)] = find(part)
-            seen.update(dict.fromkeys(objects, part))
         groups: dict[int, list[Part]] = {}
         for part in parts:
             groups.setdefault(id(find(part)), []).append(part)
@@ -368,6 +365,24 @@ class Saver:
             while self._new_nodes:
                 result.extend(self._pickle_or_split(self._new_nodes.pop()))
         return result
+
+    def _shared(self, candidates: list[Part]) -> Iterator[tuple[Part, list[tuple[Any, Part]]]]:
+        """Each part with the objects that it shares with a part before it, and that part.
+
+        What the largest met is not listed when the others are few: it is asked for each of theirs.
+        """
+        *others, largest = sorted(candidates, key=lambda part: len(part.data))
+        met: dict[int, tuple[Any, Part]] = {}
+        for part in others:
+            objects = memos.objects(part.pickler)
+            yield part, [(objects[key], met[key][1]) for key in objects.keys() & met.keys()]
+            met.update((key, (obj, part)) for key, obj in objects.items())
+        if len(met) > _FEW:
+            objects = memos.objects(largest.pickler)
+            yield largest, [met[key] for key in objects.keys() & met.keys()]
+            return
+        probe = memos.Probe(largest.pickler)
+        yield largest, [each for each in met.values() if self._has_identity(each[0]) and probe.has(each[0])]
 
     def _has_identity(self, obj: Any) -> bool:
         """Whether two units that both hold this object must be one."""

@@ -10,7 +10,7 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from . import oddities, reducers
+from . import memos, oddities, reducers
 
 ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
 # Shared by everyone who uses the library, and the same again after a load: no sign of aliasing.
@@ -120,7 +120,7 @@ class Sharing:
     def _is_owned(self, obj: Any, holders: Iterable[Holder]) -> bool:
         new = [part for part in holders if id(part) not in self._asked]
         self._asked.update(id(part) for part in new)
-        met = [each for part in new for each in _memo(part.pickler)]
+        met = [each for part in new for each in memos.objects(part.pickler).values()]
         for each in met:
             if any((base.__module__, base.__name__) in _INDEXES for base in type(each).__mro__):
                 _add_index(each, self._owned)
@@ -136,12 +136,6 @@ class Holder(Protocol):
 
     roots: dict[str, Any]
     pickler: Any
-
-
-def _memo(pickler: Any) -> list[Any]:
-    """Every object that a pickler met."""
-    memo = pickler.memo
-    return [entry[1] for entry in (memo.copy() if hasattr(memo, "copy") else memo).values()]
 
 
 def _add_index(index: Any, owned: set[int]) -> None:
