@@ -30,6 +30,7 @@ from typing import Any
 
 from . import keys, words
 
+_HAVE_GC = 1 << 9 if sys.implementation.name == "pypy" else 1 << 14
 LIMIT = 500_000
 _ROOM = 2 * LIMIT  # numbers and texts among them
 
@@ -49,7 +50,8 @@ _SIZED: frozenset[type] = frozenset(
         collections.defaultdict, collections.Counter,
     }
 )  # fmt: skip
-_DATA = _FLAT | _SIZED
+# The containers, and what the collector does not track.
+_HELD = _SIZED | {kind for kind in _FLAT if not kind.__flags__ & _HAVE_GC}
 # What only points elsewhere, in ways that the collector does not follow.
 _HIDING: frozenset[type] = frozenset(
     {
@@ -69,7 +71,6 @@ _DATA_PACKAGES = words.word_set(
 )
 # The machinery around the kernel: it leads to the namespace and to everything else.
 _MACHINERY = words.word_set("IPython ipykernel zmq tornado traitlets jupyter_client comm _bridge_kernel")
-_HAVE_GC = 1 << 9 if sys.implementation.name == "pypy" else 1 << 14
 
 
 @dataclass(slots=True)
@@ -96,8 +97,14 @@ def _size(objects: list[Any]) -> int:
 
 
 def _holds_data(objects: list[Any]) -> bool:
-    """Whether containers hold only what is flat: the fast answer for the many small ones of a large one."""
-    return _size(objects) <= _ROOM and set(map(type, gc.get_referents(*objects))) <= _FLAT
+    """Whether containers hold only what is flat: the fast answer for the many small ones of a large one.
+
+    Beside containers there are only objects of types that the collector does not track. No step is a loop of Python's.
+    """
+    tracked = list(
+        filter(gc.is_tracked, objects)
+    )  # the other containers hold nothing, or nothing that is tracked
+    return sum(map(len, tracked)) <= _ROOM and set(map(type, gc.get_referents(*tracked))) <= _FLAT
 
 
 class Reach:
@@ -132,11 +139,13 @@ class Reach:
                 break
             inner.extend(gc.get_referents(*bulk))
             kinds = set(map(type, inner))
-            if kinds <= _FLAT or (kinds <= _DATA and _holds_data(inner)):
+            if kinds <= _FLAT or (kinds <= _HELD and _holds_data(inner)):
                 break
+            fresh = dict(
+                zip(map(id, inner), inner, strict=True)
+            )  # far fewer, often: each instance has its class
             if not kinds.isdisjoint(_FLAT):
-                inner = [each for each in inner if type(each) not in _FLAT]
-            fresh = dict(zip(map(id, inner), inner, strict=True))
+                fresh = {key: each for key, each in fresh.items() if type(each) not in _FLAT}
             if not fresh.keys().isdisjoint(seen):
                 for key in fresh.keys() & seen:
                     del fresh[key]
@@ -158,6 +167,8 @@ class Reach:
         inner.extend(kinds - kinds_seen)
         kinds_seen |= kinds
         simple = {kind: self._is_simple(kind, found) for kind in kinds - _SIZED}
+        if all(simple.values()):
+            return layer
         bulk: list[Any] = []
         for each in layer:
             kind = type(each)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 import sys
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bridge.injected import blobs, picklers, reducers
+from bridge.injected import blobs, memos, picklers, reducers
 from bridge.injected.ledger import Ledger
 from bridge.injected.loader import Loader, Source
 from bridge.injected.saver import Part, Saver
@@ -168,6 +169,8 @@ APART = {
     "parsers": "import argparse, configparser\na, b = argparse.ArgumentParser(), argparse.ArgumentParser()\n"
     "c, d = configparser.ConfigParser(), configparser.ConfigParser()",
     "functions of one making": "f = lambda a: a + 1\ng = lambda b: b + 1",
+    "a large dict and what is equal to its items": "d = {n: [n] for n in range(20_000)}; x = [[7], [8]]; y = {7: [7]}",
+    "two large dicts": "a = {n: [n] for n in range(20_000)}; b = {n: [n] for n in range(20_000)}; c = [[1]]",
     "methods of built-in types": "a = [str.split]; b = {'k': str.split}; c = (NotImplemented,); d = [NotImplemented]",
 }
 
@@ -195,6 +198,15 @@ TOGETHER = {
         ["a", "b"],
     ),
     "a constant in a dict": ("t = (1, 'x'); d = {'k': t}", ["d", "t"]),
+    "an item of a large dict": ("d = {n: [n] for n in range(20_000)}; x = [[1], d[7]]", ["d", "x"]),
+    "an instance far down in a large list": (
+        "class P: pass\nd = [[P()] for n in range(20_000)]; x = {1: d[19_999][0]}; other = [P()]",
+        ["d", "x"],
+    ),
+    "an item of two large dicts": (
+        "a = {n: [n] for n in range(20_000)}; b = {n: [n] for n in range(20_000)}; b[1] = a[2]; other = [[1]]",
+        ["a", "b"],
+    ),
 }
 
 
@@ -238,6 +250,17 @@ def test_a_traceback_comes_back_without_its_frames_local_variables(bench: Any) -
         3,
     ]
     assert kept.ask("kept.__traceback__.tb_next.tb_frame.f_locals") == {"a": None}
+
+
+def test_what_python_s_own_pickler_met_is_told_too() -> None:
+    """dill's is one: its memo is a dict."""
+    met, stranger = [1], [1]
+    for kind in (pickle.Pickler, pickle._Pickler):  # type: ignore[attr-defined]
+        pickler = kind(io.BytesIO(), 5)
+        pickler.dump({n: [n] for n in range(300)} | {"met": met})
+        probe = memos.Probe(pickler)
+        assert [probe.has(each) for each in (met, stranger, [met], stranger)] == [True, False, False, False]
+        assert any(each is met for each in memos.objects(pickler).values())
 
 
 def test_a_pickle_that_leaves_no_room_in_memory_is_given_up() -> None:
