@@ -31,7 +31,9 @@ def native_maker(cls: type) -> type | None:
         native = not meta.__flags__ & (1 << 9) or meta.__flags__ & (
             1 << 8
         )  # no heap type, or an immutable one
-        if native and "__new__" in vars(meta):
+        if native and not vars(meta).keys().isdisjoint(
+            ("__new__", "__init__")
+        ):  # of ctypes the latter, from 3.13 on
             return None if meta is type else meta
     return None
 
