@@ -199,6 +199,7 @@ class Helper:
         try:
             self._stand()
             report = self._report(result)
+            self.streams.catch_up()
         except Exception as error:  # a fault of ours must be told, not printed into the user's cell
             report = {"fault": "".join(traceback.format_exception(error))}
         finally:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import select
 import sys
 import threading
+import time
 from typing import Any
 
 from .threads import Leftovers
@@ -28,6 +30,27 @@ def reply_at_once(kernel: Any) -> None:
     """
     if hasattr(kernel, "_execute_sleep"):
         kernel._execute_sleep = 0.0
+
+
+_BEHIND_SECONDS = 1.0
+"""Bound of the wait for what children wrote; one that writes on and on is ahead of the kernel all the time."""
+
+
+def _is_behind(stream: Any) -> bool:
+    """Whether something that was written to a stream's descriptor is yet to be written to the stream."""
+    pipe, thread = getattr(stream, "_fid", None), getattr(stream, "watch_fd_thread", None)
+    if pipe is None or thread is None or not thread.is_alive():
+        return False
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    if any(event & select.POLLIN for _, event in poll.poll(0)):
+        return True
+    try:
+        # Nothing is in the pipe; its thread may still hold what it read, unless it waits for more (proc(5)).
+        with open(f"/proc/self/task/{thread.native_id}/syscall", "rb") as file:
+            return file.read().split()[1:2] != [b"0x%x" % pipe]
+    except OSError:
+        return False
 
 
 class Streams:
@@ -61,6 +84,16 @@ class Streams:
         for stream in self._streams:
             others = [other for other in self._streams if other is not stream] if ordered else []
             stream.__class__ = self._class_for(type(stream), others, last)
+
+    def catch_up(self) -> None:
+        """At a cell's end: wait until what its children and C code wrote has become its output.
+
+        ipykernel reads that from a pipe in a thread of its own, and does not wait for it.
+        """
+        deadline = time.monotonic() + _BEHIND_SECONDS
+        for stream in self._streams:
+            while _is_behind(stream) and time.monotonic() < deadline:
+                time.sleep(0.0002)  # and the thread has its turn
 
     def settle(self) -> None:
         """Between cells: let `write` be the class's.

@@ -139,6 +139,17 @@ def test_both_streams_keep_the_order_of_writing(kernel: Kernel) -> None:
     assert shown == [pair for k in range(3) for pair in (("stderr", f"e {k}\n"), ("stdout", f"o {k}\n"))]
 
 
+def test_what_is_written_past_python_is_the_output_of_its_cell(kernel: Kernel) -> None:
+    """A thread of ipykernel's reads it from a pipe, and lost the race with the reply in a tenth of the cells."""
+    for number in range(40):
+        wanted = {"stdout": f"out {number}\n", "stderr": f"err {number}\n"}
+        outputs = run(
+            kernel,
+            f"import os\nfor k, t in (1, 'out'), (2, 'err'):\n    _ = os.write(k, b'%s {number}\\n' % t.encode())",
+        )
+        assert {output["name"]: output["text"] for output in outputs["output"]} == wanted
+
+
 def test_an_object_that_lies_about_everything_costs_only_itself(kernel: Kernel) -> None:
     code = "class L:\n    def __getattribute__(self, name): raise ValueError(name)\nl = L(); ok = 5"
     reply = run(kernel, code)
