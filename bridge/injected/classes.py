@@ -25,15 +25,15 @@ _METHOD_TYPES = (types.FunctionType, property, classmethod, staticmethod)
 _MADE_BY_TYPE = frozenset({"__dict__", "__weakref__", "_abc_impl", "__abstractmethods__", "__slotnames__"})
 
 
+_IMMUTABLE, _HEAP_TYPE = 1 << 8, 1 << 9  # Py_TPFLAGS_IMMUTABLETYPE, Py_TPFLAGS_HEAPTYPE
+
+
 def native_maker(cls: type) -> type | None:
     """The metaclass written in C that alone can make this class (ctypes has such), or None where `type` does."""
     for meta in type.mro(type(cls)):
-        native = not meta.__flags__ & (1 << 9) or meta.__flags__ & (
-            1 << 8
-        )  # no heap type, or an immutable one
-        if native and not vars(meta).keys().isdisjoint(
-            ("__new__", "__init__")
-        ):  # of ctypes the latter, from 3.13 on
+        is_native = not meta.__flags__ & _HEAP_TYPE or meta.__flags__ & _IMMUTABLE
+        # From Python 3.13 on ctypes makes its classes in `__init__`.
+        if is_native and not vars(meta).keys().isdisjoint(("__new__", "__init__")):
             return None if meta is type else meta
     return None
 

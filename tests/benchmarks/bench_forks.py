@@ -161,7 +161,7 @@ def costs(hot: Engine) -> None:
 
 def main() -> None:
     """Print the table."""
-    print("| | hot | store | no forks | peer |\n|---|--:|--:|--:|--:|")
+    print("| ms | hot | store | no forks | peer |\n|---|--:|--:|--:|--:|")
     with tempfile.TemporaryDirectory() as folder, contextlib.closing(Peer(Path(folder))) as peer:
         peer.answer()
         with engines() as (hot, stored, plain):
