@@ -47,6 +47,9 @@ class FrontEnd:
         bound.sndhwm = bound.rcvhwm = 0
         if kind == zmq.ROUTER:
             bound.router_handover = True  # a front end that comes back with its old identity gets its place
+        else:
+            # A subscription counts from its welcome on: else what is sent just before is heard ahead of it.
+            bound.setsockopt(zmq.XPUB_MANUAL, 1)
         _bind(bound, info, channel)
         return bound
 
@@ -76,9 +79,15 @@ class FrontEnd:
         self.publish("status", {"execution_state": "idle"}, parent)
 
     def welcome(self, subscription: bytes) -> None:
-        """Greet a new subscriber, as ipykernel 7 does (Jupyter enhancement proposal 65)."""
-        if subscription[:1] == b"\1":
-            topic = subscription[1:]
+        """Let in a new subscriber and greet it, as ipykernel 7 does (Jupyter enhancement proposal 65).
+
+        `subscription` is the frame that was read last from iopub: 1 (come) or 0 (gone), and the topic (zmq_socket(3)).
+        """
+        topic = subscription[1:]
+        if subscription[:1] == b"\0":
+            self.sockets["iopub"].setsockopt(zmq.UNSUBSCRIBE, topic)
+        elif subscription[:1] == b"\1":
+            self.sockets["iopub"].setsockopt(zmq.SUBSCRIBE, topic)
             content = {"subscription": topic.decode("utf-8", "replace")}
             self.send("iopub", self.wire.letter("iopub_welcome", content, idents=[topic] if topic else []))
 

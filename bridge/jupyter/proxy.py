@@ -128,8 +128,9 @@ class Proxy:
         ready = {sock for sock, _ in poller.poll(0 if self._events else timeout_ms)}
         if self._ear.fileno() in ready:
             self._ear.recv(4096)
-        for channel, front in self._front.sockets.items():
-            if front in ready:
+        # iopub first: who subscribes and then asks hears what the answer is about.
+        for channel in ("iopub", "shell", "control", "stdin"):
+            if self._front.sockets[channel] in ready:
                 self._read_front(channel)
         if inner is not None:
             # iopub first: what a cell shows comes before its reply.

@@ -56,7 +56,3 @@ class TestIpykernel(Samples, jupyter_kernel_test.KernelTests):  # type: ignore[m
 
 class TestWelcomeOfBridge(Samples, jupyter_kernel_test.IopubWelcomeTests):  # type: ignore[misc]
     kernel_name = "bridge"
-
-
-class TestWelcomeOfIpykernel(Samples, jupyter_kernel_test.IopubWelcomeTests):  # type: ignore[misc]
-    kernel_name = "python3"
