@@ -32,25 +32,42 @@ def reply_at_once(kernel: Any) -> None:
         kernel._execute_sleep = 0.0
 
 
+def begin_unannounced(kernel: Any) -> None:
+    """Do without the busy status of every message: nobody hears it, and each takes its part of a short cell's time."""
+    publish = kernel._publish_status
+
+    def publish_status(status: str, *args: Any, **kwargs: Any) -> None:
+        if status != "busy":
+            publish(status, *args, **kwargs)
+
+    kernel._publish_status = publish_status
+
+
 _BEHIND_SECONDS = 1.0
 """Bound of the wait for what children wrote; one that writes on and on is ahead of the kernel all the time."""
 
 
-def _is_behind(stream: Any) -> bool:
-    """Whether something that was written to a stream's descriptor is yet to be written to the stream."""
-    pipe, thread = getattr(stream, "_fid", None), getattr(stream, "watch_fd_thread", None)
-    if pipe is None or thread is None or not thread.is_alive():
-        return False
+def _holds_any(pipe: int) -> bool:
+    """Whether there is something to read in a pipe."""
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
-    if any(event & select.POLLIN for _, event in poll.poll(0)):
-        return True
+    return any(event & select.POLLIN for _, event in poll.poll(0))
+
+
+def _reads_on(thread: threading.Thread, pipe: int) -> bool:
+    """Whether a thread does anything but wait for more in the pipe: proc(5), `syscall`."""
     try:
-        # Nothing is in the pipe; its thread may still hold what it read, unless it waits for more (proc(5)).
         with open(f"/proc/self/task/{thread.native_id}/syscall", "rb") as file:
             return file.read().split()[1:2] != [b"0x%x" % pipe]
     except OSError:
         return False
+
+
+def _time_used(thread: threading.Thread) -> float | None:
+    """The processor's time that a thread has had, in seconds; None where that cannot be told."""
+    if thread.ident is None or not hasattr(time, "pthread_getcpuclockid"):
+        return None
+    return time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
 
 
 class Streams:
@@ -59,6 +76,7 @@ class Streams:
     def __init__(self, leftovers: Leftovers) -> None:
         self._leftovers = leftovers
         self._headers: dict[int, Any] = {}  # thread -> header of the message whose cell started it
+        self._waiting: dict[int | None, float | None] = {}  # thread -> its time when it was seen to wait
         self._streams = [
             stream for stream in (sys.stdout, sys.stderr) if type(stream).__module__ == "ipykernel.iostream"
         ]
@@ -92,8 +110,24 @@ class Streams:
         """
         deadline = time.monotonic() + _BEHIND_SECONDS
         for stream in self._streams:
-            while _is_behind(stream) and time.monotonic() < deadline:
+            while self._is_behind(stream) and time.monotonic() < deadline:
                 time.sleep(0.0002)  # and the thread has its turn
+
+    def _is_behind(self, stream: Any) -> bool:
+        """Whether something that was written to a stream's descriptor is yet to be written to the stream."""
+        pipe, thread = getattr(stream, "_fid", None), getattr(stream, "watch_fd_thread", None)
+        if pipe is None or thread is None or not thread.is_alive():
+            return False
+        if _holds_any(pipe):
+            return True
+        # Its thread may still hold what it read, unless it has not run since it was seen to wait.
+        used = _time_used(thread)
+        if used is not None and self._waiting.get(thread.native_id) == used:
+            return False
+        if _reads_on(thread, pipe):
+            return True
+        self._waiting[thread.native_id] = used
+        return False
 
     def settle(self) -> None:
         """Between cells: let `write` be the class's.
