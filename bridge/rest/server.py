@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import logging
+import select
 import socket
 import threading
 from collections.abc import Callable
@@ -22,6 +23,11 @@ from bridge.rest.replies import JSON, body_of_status
 THREADS = 128
 MOST_THREADS = 1024
 """Threads to begin with, and at most when all are busy: a waiting execution holds one."""
+
+SPARE_THREADS = 32
+"""Threads that must be without work for another to wait AT_ONCE_MS for what its client asks next."""
+
+AT_ONCE_MS = 50
 
 BACKLOG = 1024
 SILENCE = 30
@@ -129,6 +135,22 @@ class _Request(cheroot_server.HTTPRequest):
 
 class _Connection(cheroot_server.HTTPConnection):
     RequestHandlerClass = _Request
+
+    def communicate(self) -> bool:
+        """Answer one request, and those that follow at once: what waits here does not go by way of the selector."""
+        while super().communicate():  # type: ignore[no-untyped-call]
+            if not self._is_followed():
+                return True
+        return False
+
+    def _is_followed(self) -> bool:
+        if self.rfile.has_data():
+            return True
+        if self.server.requests.idle < SPARE_THREADS:
+            return False
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        return bool(poll.poll(AT_ONCE_MS))
 
 
 class _Gateway(wsgi.Gateway_10):

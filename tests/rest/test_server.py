@@ -147,6 +147,28 @@ def test_short_requests_are_answered_however_many_long_ones_wait(serving: Callab
         connection.close()
 
 
+def test_connections_that_rest_hold_no_thread(serving: Callable[..., Address]) -> None:
+    address = serving(hello)
+    connections = [http.client.HTTPConnection(*address, timeout=SOON) for _ in range(2 * THREADS)]
+    try:
+        for _ in range(2):
+            for connection in connections:
+                connection.request("GET", "/")
+            answers = [connection.getresponse() for connection in connections]
+            assert {answer.read() for answer in answers} == {b"hi"}
+            assert not any(answer.will_close for answer in answers)
+    finally:
+        for connection in connections:
+            connection.close()
+
+
+def test_requests_sent_in_one_piece_are_all_answered(serving: Callable[..., Address]) -> None:
+    ask = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
+    last = b"GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n"
+    said = talk(serving(hello), ask * 4 + last)
+    assert said.count(b"HTTP/1.1 200 OK") == said.count(b"\r\n\r\nhi") == 5
+
+
 def test_an_application_that_fails_says_nothing_on_standard_error(
     serving: Callable[..., Address], capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
