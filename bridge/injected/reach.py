@@ -107,6 +107,20 @@ def _holds_data(objects: list[Any]) -> bool:
     return sum(map(len, tracked)) <= _ROOM and set(map(type, gc.get_referents(*tracked))) <= _FLAT
 
 
+def _fresh(objects: list[Any], kinds: set[type]) -> dict[int, Any]:
+    """What is to be looked at of some objects of these types, by id; often far fewer: each instance has its class."""
+    if kinds.isdisjoint(_FLAT):
+        return dict(zip(map(id, objects), objects, strict=True))
+    if all(kind in _FLAT or kind.__flags__ & _HAVE_GC for kind in kinds):
+        # Where the collector could track all that counts, what it does not track holds nothing that does.
+        objects = list(filter(gc.is_tracked, objects))
+    return {
+        key: each
+        for key, each in dict(zip(map(id, objects), objects, strict=True)).items()
+        if type(each) not in _FLAT
+    }
+
+
 class Reach:
     """Looks into values, for one namespace."""
 
@@ -134,18 +148,14 @@ class Reach:
             bulk = self._apart(layer, kinds_seen, found, inner)
             if found.namespace:
                 break
-            if _size(bulk) > _ROOM:
+            if not _SIZED.isdisjoint(map(type, bulk)) and _size(bulk) > _ROOM:
                 found.hidden = True
                 break
             inner.extend(gc.get_referents(*bulk))
             kinds = set(map(type, inner))
             if kinds <= _FLAT or (kinds <= _HELD and _holds_data(inner)):
                 break
-            fresh = dict(
-                zip(map(id, inner), inner, strict=True)
-            )  # far fewer, often: each instance has its class
-            if not kinds.isdisjoint(_FLAT):
-                fresh = {key: each for key, each in fresh.items() if type(each) not in _FLAT}
+            fresh = _fresh(inner, kinds)
             if not fresh.keys().isdisjoint(seen):
                 for key in fresh.keys() & seen:
                     del fresh[key]

@@ -429,7 +429,18 @@ ref = weakref.ref(k)
 dict_ = __builtins__.__dict__
 pat = re.compile('x')
 plain = Plain(); boxes = {'a': [1, (2, {3})], 'f': y.append}
-math.bridge_eval = eval"""
+math.bridge_eval = eval
+class Cell:
+    def __init__(self, n, more=None): self.n = n; self.more = more
+class Slot:
+    __slots__ = ('n', 'more')
+    def __init__(self, n, more=None): self.n = n; self.more = more
+many = [Cell(n) for n in range(50)]
+many_hold = [*[Cell(n, [n, {'t': (n,)}]) for n in range(50)], Cell(0, {'e': (eval,)})]
+many_kinds = [*[Cell(n, int) for n in range(50)], Cell(0, Deep)]
+slots = [*[Slot(n) for n in range(50)], Slot(0, globals)]
+rows = [{'n': n, 't': 'text', 'l': [n]} for n in range(50)]
+rows_hold = [*rows, {'n': 1, 't': 'text', 'l': [p]}]"""
 HOLDER_ROWS = [
     *[
         row(cell, EVERY)
@@ -438,6 +449,7 @@ HOLDER_ROWS = [
             "c()('x')", "default()", "m('g')()['x']", "next(s)", "mods['b']", "main[0].x", "load[0](b'N.')",
             "ns[0]['x']", "ip['i'].complete('x')", "tell('x')", "ref().e('x')", "dict_['eval']('x')",
             "math.bridge_eval('x')",
+            "many_hold[1].n", "many_kinds[1].n", "slots[1].n", "rows_hold[1]['n']",
         )
     ],
     row("x", "x"),
@@ -445,6 +457,8 @@ HOLDER_ROWS = [
     row("boxes['f'](3)", "boxes"),
     row("pat.match('x')", "pat"),
     row("y.append(1)", "y"),
+    row("many[1].n", "many"),
+    row("rows[1]['n']", "rows"),
     row("math.pi", "math"),
     row("sorted(y)", "y"),
 ]  # fmt: skip
