@@ -34,6 +34,7 @@ from tests.environments import environment
 
 SIDES = ("bare", "peer", "ours")
 _GB = 1e9
+_AT_HAND = 256 << 20  # bytes of memory that no cell of a line takes all of
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,8 @@ def cells(start: Starts) -> Iterator[Row]:
             taken: dict[str, list[float]] = {name: [] for name in sides}
             for number in range(workload.rounds):
                 for name, side in in_turn(sides, number):
+                    if workload.bar.startswith("+"):  # cells that take new memory
+                        touch_memory(_AT_HAND)
                     begin = time.perf_counter()
                     states[name] = side.execute(workload.cell.format(n=number), states[name])
                     taken[name].append((time.perf_counter() - begin) * 1000)
@@ -129,12 +132,13 @@ def branches(start: Starts) -> Iterator[Row]:
             yield Row(what, medians, workloads.BRANCH_BAR)
 
 
-def touch_memory() -> None:
-    """Have the machine's free memory at hand: a virtual one gets its pages one by one, from its first user on.
+def touch_memory(limit: int = 4 << 30) -> None:
+    """Have up to so many bytes of the machine's free memory at hand.
 
-    What they cost would meet whichever side allocates first.
+    A virtual machine gets its pages one by one, and may give back those that were free for some seconds. What they cost
+    would meet whichever side allocates next.
     """
-    size = min(4 << 30, psutil.virtual_memory().available // 4)
+    size = min(limit, psutil.virtual_memory().available // 4)
     mmap.mmap(
         -1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0)
     ).close()
