@@ -250,8 +250,10 @@ def main() -> None:
         "PYTHONHASHSEED", "0"
     )  # for all sides: it decides how fast a namespace's names are found
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, {datetime.date.today()}"
-    print(f"{machine}, load {os.getloadavg()[0]:.1f}\n\n{HEAD}", flush=True)
-    found = []
+    print(f"{machine}, load {os.getloadavg()[0]:.1f}\n", flush=True)
+    if options.only != "forks":
+        print(HEAD, flush=True)
+    found, forks = [], []
     with tempfile.TemporaryDirectory() as folder:
         environment(Path(folder), PEER)
         start: Starts = {"bare": Bare, "peer": functools.partial(Peer, Path(folder)), "ours": Ours}
@@ -261,9 +263,9 @@ def main() -> None:
                 found.append({**asdict(row), "met": row.is_met()})
     if options.only in (None, "forks"):
         print()
-        bench_forks.main()
+        forks = [asdict(row) for row in bench_forks.main()]
     if options.json is not None:
-        options.json.write_text(json.dumps({"machine": machine, "rows": found}, indent=1))
+        options.json.write_text(json.dumps({"machine": machine, "rows": found, "forks": forks}, indent=1))
 
 
 if __name__ == "__main__":

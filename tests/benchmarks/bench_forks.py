@@ -13,6 +13,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -68,14 +69,27 @@ def engines() -> Iterator[tuple[Engine, Engine, Engine]]:
             engine.kernel.close()
 
 
-def row(what: str, *figures: float | None) -> None:
-    print(
-        f"| {what} | " + " | ".join("–" if each is None else f"{each:.0f}" for each in figures) + " |",
-        flush=True,
-    )
+HEAD = "| ms | hot | store | no forks | peer |\n|---|--:|--:|--:|--:|"
 
 
-def starts(forking: Engine, plain: Engine) -> None:
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: the figures of those that have one."""
+
+    what: str
+    hot: float
+    store: float | None = None
+    no_forks: float | None = None
+    peer: float | None = None
+
+    def text(self) -> str:
+        """The row in Markdown."""
+        figures = self.hot, self.store, self.no_forks, self.peer
+        shown = ("–" if each is None else f"{each:.0f}" for each in figures)
+        return f"| {' | '.join((self.what, *shown))} |"
+
+
+def starts(forking: Engine, plain: Engine) -> Iterator[Row]:
     """Kernels that never ran anything: all from the beginning, none kept warm."""
     from bridge.pool.pool import Pool
 
@@ -89,21 +103,16 @@ def starts(forking: Engine, plain: Engine) -> None:
         return took
 
     taken = [(start(forking), start(plain)) for _ in range(TURNS)]
-    row(
-        "kernel start",
-        statistics.median(a for a, _ in taken),
-        None,
-        statistics.median(b for _, b in taken),
-        None,
-    )
+    first, second = (statistics.median(side) for side in zip(*taken, strict=True))
+    yield Row("kernel start", first, no_forks=second)
     pandas = [
         (forking.run(PANDAS, isolation="fresh"), plain.run(PANDAS, isolation="fresh")) for _ in range(TURNS)
     ]
     first, second = (statistics.median(side) for side in zip(*pandas, strict=True))
-    row("first pandas cell, in a kernel kept warm", first, None, second, None)
+    yield Row("first pandas cell, in a kernel kept warm", first, no_forks=second)
 
 
-def branches(hot: Engine, stored: Engine, plain: Engine, peer: Peer) -> None:
+def branches(hot: Engine, stored: Engine, plain: Engine, peer: Peer) -> Iterator[Row]:
     """The first cell of a branch, when every kernel holds something else."""
     for what, code in STATES.items():
         engines = hot, stored, plain
@@ -121,7 +130,7 @@ def branches(hot: Engine, stored: Engine, plain: Engine, peer: Peer) -> None:
             peer.execute("y = 1", theirs)
             last = 1000 * (time.perf_counter() - started)
             taken.append((*(engine.run("y = 1", what) for engine in engines), last))
-        row(f"branch from {what}", *(statistics.median(side) for side in zip(*taken, strict=True)))
+        yield Row(f"branch from {what}", *(statistics.median(side) for side in zip(*taken, strict=True)))
         for engine in engines:
             engine.kernel.reset()
         peer.connection.close()
@@ -130,10 +139,10 @@ def branches(hot: Engine, stored: Engine, plain: Engine, peer: Peer) -> None:
     taken_hot = []
     for _ in range(TURNS):
         taken_hot.append(hot.run("print(next(steps), base)", "live"))
-    row("branch from a connection and a generator", statistics.median(taken_hot), None, None, None)
+    yield Row("branch from a connection and a generator", statistics.median(taken_hot))
 
 
-def costs(hot: Engine) -> None:
+def costs(hot: Engine) -> Iterator[Row]:
     """What a copy adds to the next cell when that comes at once, and the memory of eight."""
     for what, code in (
         ("a small kernel", "x = 1"),
@@ -145,7 +154,7 @@ def costs(hot: Engine) -> None:
         for turn in range(TURNS):
             without.append(hot.run(f"y = {turn}", "base"))
             with_copy.append(hot.run(f"y = {turn}", "base", hot=True))
-        row(f"a copy of {what}", statistics.median(with_copy) - statistics.median(without), None, None, None)
+        yield Row(f"a copy of {what}", statistics.median(with_copy) - statistics.median(without))
     hot.kernel.reset()
     hot.run("import numpy as np; a = np.ones(1 << 27)", new="g0")
     before = memory_of(psutil.Process())
@@ -153,21 +162,28 @@ def costs(hot: Engine) -> None:
         hot.run(f"a[{number}] = 2.0", f"g{number}", f"g{number + 1}", hot=True)
     added = memory_of(psutil.Process()) - before
     shares = [each.template.memory() for each in hot.kernel._hot._hot.values()]
-    row("what each of eight hot states of 1 GB adds to all memory, MB", added / 8e6, None, None, None)
-    row(
-        "its part of the pages, of which most are shared, MB", statistics.mean(shares) / 1e6, None, None, None
-    )
+    yield Row("what each of eight hot states of 1 GB adds to all memory, MB", added / 8e6)
+    yield Row("its part of the pages, of which most are shared, MB", statistics.mean(shares) / 1e6)
 
 
-def main() -> None:
-    """Print the table."""
-    print("| ms | hot | store | no forks | peer |\n|---|--:|--:|--:|--:|")
+def rows() -> Iterator[Row]:
+    """All lines, as they are measured."""
     with tempfile.TemporaryDirectory() as folder, contextlib.closing(Peer(Path(folder))) as peer:
         peer.answer()
         with engines() as (hot, stored, plain):
-            starts(hot, plain)
-            branches(hot, stored, plain, peer)
-            costs(hot)
+            yield from starts(hot, plain)
+            yield from branches(hot, stored, plain, peer)
+            yield from costs(hot)
+
+
+def main() -> list[Row]:
+    """Print the table; its lines."""
+    print(HEAD, flush=True)
+    found = []
+    for row in rows():
+        print(row.text(), flush=True)
+        found.append(row)
+    return found
 
 
 if __name__ == "__main__":

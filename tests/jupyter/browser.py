@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -55,7 +56,8 @@ class Lab:
             "JUPYTERLAB_SETTINGS_DIR": settings,
             "JUPYTERLAB_WORKSPACES_DIR": folder / "workspaces",
         }
-        with (folder / "lab.log").open("wb") as log:
+        self._log = folder / "lab.log"
+        with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 [
                     *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
@@ -81,9 +83,19 @@ class Lab:
         return list(psutil.Process(self.process.pid).children(recursive=True))
 
     def close(self) -> None:
-        """End the server and its kernels."""
+        """End the server and its kernels; one that does not end is killed, and says what it wrote last."""
+        kernels = self.kernels()
         self.process.terminate()
-        self.process.wait(WAIT)
+        try:
+            self.process.wait(WAIT)
+        except subprocess.TimeoutExpired:
+            for process in kernels:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+            self.process.kill()
+            self.process.wait(WAIT)
+            last = self._log.read_text(errors="replace")[-4000:]
+            raise AssertionError(f"JupyterLab did not end within {WAIT:g} s, its log ends:\n{last}") from None
 
 
 class Page:
