@@ -47,6 +47,14 @@ class Cells:
         self.leaving = False  # a cell has asked for the kernel's end
         self._notes: list[str] = []  # what the next cell's stderr begins with
 
+    @property
+    def is_to_begin(self) -> bool:
+        """Whether a cell has come that has not begun to run, and will."""
+        cell = self.cell
+        if cell is None or cell.replied:
+            return self._turns.cells_wait
+        return cell.count is None and not cell.letter.part(3).get("silent")
+
     def note(self, notes: list[str]) -> None:
         """Tell the user something with the next cell."""
         self._notes += notes

@@ -46,6 +46,7 @@ class Proxy:
         self._inner: Inner | None = None
         self._turns = Turns()
         self._early: list[Letter] = []  # of control, from before there is a kernel
+        self._interrupts: list[Letter] = []  # of cells that have yet to begin
         self._events: deque[Callable[[], None]] = deque()
         self._ear, self._mouth = socket.socketpair()
         self._ear.setblocking(False)
@@ -139,6 +140,10 @@ class Proxy:
                     self._read_inner(inner, channel)
         while self._events:
             self._events.popleft()()
+        if self._interrupts and self._inner is not None and not self._cells.is_to_begin:
+            interrupts, self._interrupts = self._interrupts, []
+            for letter in interrupts:
+                self._inner.send("control", letter)
         return bool(ready)
 
     def _work(self, work: Callable[[], Any], then: Callable[[Any, BaseException | None], None]) -> None:
@@ -177,6 +182,9 @@ class Proxy:
             self.end("the front end asked for it")
         elif channel == "shell":
             self._cells.go_on(self._turns.arrive(letter))
+        elif letter.header.get("msg_type") == "interrupt_request" and self._cells.is_to_begin:
+            # A cell waits while the state before it is kept; ahead of it there would be nothing to interrupt.
+            self._interrupts.append(letter)
         elif self._inner is not None:
             self._inner.send(channel, letter)
         elif channel == "control":

@@ -93,6 +93,16 @@ def test_a_cell_that_awaits_a_widget_is_woken_though_cells_wait_behind_it(nb: No
     assert nb.finish(second).result() == "'second'"
 
 
+def test_an_interrupt_that_comes_before_its_cell_has_begun_ends_it(nb: Notebook) -> None:
+    for _ in range(5):
+        first = nb.send("import time, os; time.sleep(0.3); kept = [os.urandom(8) for _ in range(20_000)]")
+        endless = nb.send("while True: pass")
+        assert nb.finish(first).reply["status"] == "ok"
+        # The front end has the reply of the first; the second waits for its state to be kept, or has just begun.
+        assert nb.ask("interrupt_request", {}, "control")["status"] == "ok"
+        assert nb.finish(endless).reply["ename"] == "KeyboardInterrupt"
+
+
 @pytest.mark.parametrize("code", ["while True: pass", "import asyncio; await asyncio.sleep(1000)"])
 def test_k13_an_interrupt_ends_a_cell_and_costs_nothing(nb: Notebook, code: str) -> None:
     nb.run("x = 5")
