@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,6 +31,12 @@ def is_over(pid: int) -> bool:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
+
+
+def left_of(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:
+    """Those that run on for so long; one that only waits for a stranger to reap it does not."""
+    _, left = psutil.wait_procs(list(processes), seconds)
+    return [process for process in left if not is_over(process.pid)]
 
 
 def background(call: Callable[..., T], *args: Any, **named: Any) -> Future[T]:

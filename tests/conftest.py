@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.concurrency import left_of
 from tests.support import Client, Server
 
 
@@ -45,8 +46,7 @@ def nothing_left_behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
     else:
         os.environ["TMPDIR"] = before
     children = psutil.Process().children(recursive=True)
-    _, alive = psutil.wait_procs(children, timeout=3)
-    alive = [process for process in alive if process.is_running()]
+    alive = left_of(children, 3)
     names = [f"{process.pid} {process.cmdline()}" for process in alive]
     for process in alive:
         process.kill()

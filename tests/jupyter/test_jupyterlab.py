@@ -13,6 +13,7 @@ import nbformat
 import psutil
 import pytest
 
+from tests.concurrency import left_of
 from tests.jupyter.browser import CHROMIUM, DRIVER, WAIT, Lab, Page, wait_until
 
 CELLS = {
@@ -121,5 +122,4 @@ def test_no_kernel_outlives_a_killed_jupyterlab(lab: Lab) -> None:
 
     running = wait_until(all_there, "the real kernel runs")
     os.kill(lab.process.pid, signal.SIGKILL)
-    _, alive = psutil.wait_procs(running, timeout=3)
-    assert not [process for process in alive if process.is_running()], alive
+    assert left_of(running, 3) == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.concurrency import is_over
+from tests.concurrency import left_of
 from tests.jupyter.kernels import Notebook, notebook
 from tests.support import ROOT, Server
 
@@ -45,7 +45,7 @@ def test_a_notebook_is_restarted_left_and_opened_again(tmp_path: Path) -> None:
         nb.run("x = 1")
         old = processes(nb)
         nb.manager.shutdown_kernel(now=False)
-        assert psutil.wait_procs(old, GONE_SECONDS)[1] == []
+        assert left_of(old, GONE_SECONDS) == []
     with notebook(tmp_path, "--resume", name="/work/a.ipynb") as nb:
         run = nb.run("f(), In[2]")
         assert (run.result(), run.reply["execution_count"]) == ("(2, 'def f(): return x + 1')", 6)
@@ -65,19 +65,13 @@ def test_a_server_and_two_notebooks_share_one_home(
         assert client.run("x", "/work/b.ipynb:s1")["output"][0]["data"]["text/plain"] == "2"
 
 
-def left_of(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that run on for GONE_SECONDS; one that only waits for a stranger to reap it does not."""
-    left = psutil.wait_procs(processes, GONE_SECONDS)[1]
-    return [process for process in left if not is_over(process.pid)]
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
     with notebook(tmp_path) as nb:
         begin_a_loop(nb)
         all_of_it = processes(nb)
         all_of_it[0].send_signal(number)
-        assert left_of(all_of_it) == []
+        assert left_of(all_of_it, GONE_SECONDS) == []
 
 
 def test_a_killed_front_end_leaves_no_process(tmp_path: Path) -> None:
@@ -98,11 +92,11 @@ def test_a_killed_front_end_leaves_no_process(tmp_path: Path) -> None:
         all_of_it = [own, *own.children(recursive=True)]
         front.kill()
         front.wait(10)
-        assert left_of(all_of_it) == []
+        assert left_of(all_of_it, GONE_SECONDS) == []
 
 
 def test_exit_ends_the_kernel_as_it_ends_ipykernel(tmp_path: Path) -> None:
     with notebook(tmp_path) as nb:
         own = psutil.Process(nb.manager.provisioner.pid)  # type: ignore[union-attr]
         nb.run("exit()")
-        assert psutil.wait_procs([own], 10)[1] == []
+        assert left_of([own], 10) == []

@@ -12,6 +12,7 @@ import pytest
 
 from bridge.errors import KernelDied, KernelTimeout
 from bridge.pool import KernelProcess
+from tests.concurrency import left_of
 from tests.pool.helpers import BOUND, ECHO, Cell, eventually, run
 
 SPIN = "print('running', flush=True)\nwhile True: pass"
@@ -260,7 +261,7 @@ def test_what_a_dead_kernel_left_in_its_process_group_dies_too(kernel: KernelPro
     cell = run(kernel, "import subprocess; print(subprocess.Popen(['sleep', '600']).pid)")
     child = psutil.Process(int(cell.text))
     run(kernel, "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-    assert psutil.wait_procs([child], timeout=BOUND)[1] == []
+    assert left_of([child], BOUND) == []
 
 
 def test_a_kernel_sees_a_signal_by_name() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.concurrency import left_of
 from tests.pool.conftest import KERNEL_NAME
 
 GONE_WITHIN = 3.0
@@ -62,7 +63,7 @@ def test_kernels_end_with_an_owner_that_is_killed(code: str, tmp_path: Path) -> 
         family = [watched, *psutil.Process(owner.pid).children(recursive=True)]
         owner.send_signal(signal.SIGKILL)
         owner.wait()
-    _, alive = psutil.wait_procs(family, timeout=GONE_WITHIN)
+    alive = left_of(family, GONE_WITHIN)
     for process in alive:
         process.kill()
     assert alive == []

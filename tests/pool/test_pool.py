@@ -16,6 +16,7 @@ import pytest
 
 from bridge.errors import Interrupted, KernelStartFailed, KernelTimeout, ShuttingDown
 from bridge.pool import KernelProcess, Pool, Ticket
+from tests.concurrency import left_of
 from tests.pool.conftest import MakePool
 from tests.pool.helpers import BOUND, Cell, all_warm, eventually, run
 
@@ -208,7 +209,7 @@ def test_a_kernel_that_is_to_retire_is_ended_at_its_release(make_pool: MakePool,
     run(kernel, f"import atexit, pathlib; atexit.register(pathlib.Path({str(farewell)!r}).touch)")
     kernel.retire = True
     pool.release(kernel)
-    assert psutil.wait_procs([process], timeout=BOUND)[1] == []
+    assert left_of([process], BOUND) == []
     assert farewell.exists()
     assert pool.lease().id != kernel.id
 
