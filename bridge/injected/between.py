@@ -14,7 +14,7 @@ class Between:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
-        self._noted = False
+        self.noted = False  # something has run since the last snapshot, or is about to
 
     def install(self) -> None:
         """Watch the messages that run code of the user's beside cells."""
@@ -29,16 +29,16 @@ class Between:
 
     def note(self) -> None:
         """Something has run, or is about to."""
-        self._noted = True
+        self.noted = True
 
     def take(self) -> bool:
         """Whether something has run since the last call, or may run before the next."""
-        noted, self._noted = self._noted, has_tasks()
-        return noted or self._noted
+        noted, self.noted = self.noted, has_tasks()
+        return noted or self.noted
 
     def _noting(self, handler: Any) -> Any:
         def handle(*args: Any, **kwargs: Any) -> Any:
-            self._noted = True
+            self.noted = True
             return handler(*args, **kwargs)
 
         return handle

@@ -22,6 +22,7 @@ class Unit:
     stamp: Any = None  # equal stamps: a function that cannot have changed
     live: bool = False
     pieces: Sequence[atoms.Piece] = ()
+    told: int | None = None  # the id of its one value, if `refs` name all that hangs on it beside data
 
 
 @dataclass(slots=True)
@@ -46,6 +47,11 @@ class Ledger:
         for root in unit.roots:
             if self.of_root.get(root) == key:
                 del self.of_root[root]
+
+    def untell(self) -> None:
+        """Other code than cells may change any value: what pickles told of these holds no more."""
+        for unit in self.units.values():
+            unit.told = None
 
     def add_node(self, key: str, obj: Any) -> None:
         """Record a class, function or cell that is alive here."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import pickle
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -114,6 +114,7 @@ class Loader:
                 frozenset(unit["refs"]),
                 unit["digest"],
                 pieces=self._pieces.get(source.key, ()),
+                told=told(unit, self.values),
             )
         )
 
@@ -228,6 +229,13 @@ class Loader:
         array, pieces = atoms.load(addresses, shape, order, self.ledger.pieces, self.folder)
         self._pieces.setdefault(source.key, []).extend(pieces)
         return array
+
+
+def told(record: dict[str, Any], values: Mapping[str, Any]) -> int | None:
+    """`Unit.told` of a unit with this record, some of these values being its roots'."""
+    roots = record["roots"]
+    single = len(roots) == 1 and not record["nodes"] and roots[0] in values
+    return id(values[roots[0]]) if single and record.get("transparent") else None
 
 
 def _unpickler(source: Source, buffers: list[Any]) -> Callable[[], Any]:

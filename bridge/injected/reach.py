@@ -121,6 +121,11 @@ def _fresh(objects: list[Any], kinds: set[type]) -> dict[int, Any]:
     }
 
 
+def holds_nothing(kind: type) -> bool:
+    """Whether objects of a type that the collector does not look into hold no Python objects."""
+    return not kind.__flags__ & _HAVE_GC and _package(kind) in _DATA_PACKAGES
+
+
 class Reach:
     """Looks into values, for one namespace."""
 
@@ -202,7 +207,7 @@ class Reach:
         if numpy is not None and issubclass(kind, numpy.ndarray):
             return None
         if not kind.__flags__ & _HAVE_GC:
-            found.hidden = found.hidden or package not in _DATA_PACKAGES
+            found.hidden = found.hidden or not holds_nothing(kind)
             return False
         return True
 

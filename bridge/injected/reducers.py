@@ -69,21 +69,29 @@ FINDERS: list[Callable[[type], Reducer | None]] = []
 """What other modules know of types: each gives the reducer for one, or None. They enter themselves here."""
 
 
-LEFT_ALONE: set[type] = set()
-"""Types met before of which `override` leaves all instances to pickle."""
-
-
 def override(saving: Saving, obj: Any) -> Reduced:
     """The reduction of an object that is not a plain built-in one, or NotImplemented."""
-    kind = type(obj)
+    reducer = reducer_for(type(obj))
+    return NotImplemented if reducer is None else reducer(saving, obj)
+
+
+def reducer_for(kind: type) -> Reducer | None:
+    """What reduces the instances of a type; None: they are left to pickle."""
     try:
-        reducer = _TABLE[kind]
+        return _TABLE[kind]
     except KeyError:
-        reducer = _TABLE[kind] = _choose(kind)
-    if reducer is None:
-        LEFT_ALONE.add(kind)
-        return NotImplemented
-    return reducer(saving, obj)
+        pass
+    if kind not in _passing:
+        reducer = _choose(kind)
+        if by_reference(kind) or is_builtin(kind):
+            _TABLE[kind] = reducer
+            return reducer
+        _passing[kind] = reducer
+    return _passing[kind]
+
+
+_passing: weakref.WeakKeyDictionary[type, Reducer | None] = weakref.WeakKeyDictionary()
+"""The same as `_TABLE` of the notebook's classes, which come and go."""
 
 
 def by_reference(obj: Any) -> bool:
@@ -151,7 +159,6 @@ def _choose(kind: type) -> Reducer | None:
 def enter(kind: type, reducer: Reducer) -> None:
     """Take instances of exactly this type with that reducer, which another module has."""
     _TABLE[kind] = reducer
-    LEFT_ALONE.discard(kind)
 
 
 def _has_own_reduce(kind: type) -> bool:

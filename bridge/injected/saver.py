@@ -68,6 +68,7 @@ class Part:
     globals: set[str] = field(default_factory=set)
     problems: set[str] = field(default_factory=set)
     engine: str = "pickle"
+    transparent: bool = False  # the pickler has met all that can be reached from it, or names it by its key
     data: bytes = b""
     pickler: Any = None  # keeps what the memo lists alive
     failure: str | None = None
@@ -84,7 +85,7 @@ class Part:
         self.arrays, self.buffers = [], []
         self.refs, self.files, self.globals, self.problems = set(), set(), set(), set()
         self.pickler, self.failure = None, None
-        self.engine = "pickle"
+        self.engine, self.transparent = "pickle", False
 
 
 class Saver:
@@ -284,6 +285,7 @@ class Saver:
             skeletons = {key: self._skeleton(key, obj) for key, obj in part.nodes.items()}
             data = pickle.dumps((skeletons, data), protocol=5)
         part.data, part.pickler, part.failure = data, pickler, None
+        part.transparent = isinstance(pickler, picklers.CPickler) and not pickler.opaque
         if part.roots and not (part.nodes or part.buffers or part.arrays):
             trial.check(part.roots, data, part.engine, self.ledger, self.scope)
         return True
@@ -415,6 +417,7 @@ class Saver:
             "files": sorted(part.files),
             "globals": sorted(part.globals),
             "engine": part.engine,
+            "transparent": part.transparent,
             "problems": [
                 {"name": f"{obj.__qualname__}.{name}", "reason": reason}
                 for key, obj in part.nodes.items()

@@ -81,6 +81,7 @@ class Helper:
         self._plan: Any = None
         self._ids: dict[str, int] = {}
         self._last_ids: dict[str, int] = {}  # after the last cell
+        self._alone = True  # nothing but cells has run, or may run between them
         self._depth = 0  # cells under way: one that a cell runs counts as its own
         self._header: Any = {}
         self.forks = forks.Forks(self)
@@ -184,7 +185,10 @@ class Helper:
         self._ids = {name: id(value) for name, value in self.shell.user_ns.items()}
         self.patches.expect(info.raw_cell)
         self.environment.expect(info.raw_cell)
-        self._plan = self.tracker.begin(info.raw_cell, getattr(info, "transformed_cell", None))
+        if not self._alone:
+            self.snapshots.ledger.untell()
+        hanging = None if self.between.noted else self.snapshots.hanging
+        self._plan = self.tracker.begin(info.raw_cell, getattr(info, "transformed_cell", None), hanging)
 
     def _after_cell(self, result: Any) -> None:
         """The cell is over: save what it changed and say so in the reply's payload."""
@@ -231,6 +235,7 @@ class Helper:
             self.names.hide()
         plan, self._plan = self._plan, None
         symbols = self.tracker.end(plan, error) if plan is not None else Symbols([], [], [], True, set())
+        self._alone = symbols.alone
         for alias in self.aliases:
             self.shell.user_ns.pop(alias, None)
         # An empty cell runs no hook before it: nothing can have changed.

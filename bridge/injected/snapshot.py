@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from . import atoms, blobs, failures, reducers
+from . import blobs, failures, reducers
 from .items import ROOT as ENVIRONMENT
 from .ledger import Ledger, Unit
 from .live import LiveValues
-from .loader import Loader, Source
+from .loader import Loader, Source, told
 from .patches import ROOT as PATCH
 from .saver import Part, Saver
 from .stamps import plain_value, stamp_of
@@ -79,7 +79,7 @@ class Snapshots:
             self._set_aside(unit, values, read)
             ledger.remove(key)
         for part, record in zip(finished, records, strict=True):
-            self._enter(record, part.pieces())
+            self._enter(record, part)
         _leave_no_trace(ledger)
         removed = (before.keys() - {record["key"] for record in records}) | self._sweep()
         changed = [
@@ -90,20 +90,35 @@ class Snapshots:
         ]
         return {"units": changed, "removed": sorted(removed), "written": self.folder.take_written()}
 
-    def _enter(self, record: dict[str, Any], pieces: Sequence[atoms.Piece]) -> None:
+    def _enter(self, record: dict[str, Any], part: Part) -> None:
         """Note a unit that the kernel holds now."""
         nodes = tuple(record["nodes"])
         unit = Unit(record["key"], tuple(record["roots"]), nodes, frozenset(record["refs"]), record["digest"])
         unit.stamp = stamp_of(self.ledger.nodes[key] for key in nodes) if nodes else None
         unit.live = record["engine"] == "live"
-        unit.pieces = pieces
+        unit.pieces = part.pieces()
+        unit.told = told(record, part.roots)
         self.ledger.add(unit)
 
     def dirty(self, values: dict[str, Any], rebound: set[str], touched: set[str] | None) -> list[str]:
         """The keys of the units that a failed cell may have changed."""
         gone = self.ledger.of_root.keys() - values.keys() - self.lost
         reached = set(values) if touched is None else touched
-        return sorted(self._affected(reached, rebound | gone, everything=touched is None))
+        affected = self._affected(reached, rebound | gone, everything=touched is None)
+        for key in affected:
+            self.ledger.units[key].told = None
+        return sorted(affected)
+
+    def hanging(self, name: str) -> list[Any] | None:
+        """The classes and functions that a name's value leads to, if its pickle tells; None where one must look.
+
+        It tells as long as nothing but cells has run since.
+        """
+        unit = self.ledger.units.get(self.ledger.of_root.get(name, ""))
+        if unit is None or unit.told is None or unit.told != id(self.scope.get(name)):
+            return None
+        nodes = self.ledger.nodes
+        return [nodes[key] for key in unit.refs] if unit.refs <= nodes.keys() else None
 
     def _affected(self, reached: set[str], replaced: set[str], *, everything: bool) -> set[str]:
         """The units that a cell may have changed: those it reached, and what they refer to, and those it replaced."""

@@ -26,6 +26,10 @@ _UNKNOWN = object()
 _EMPTY: frozenset[types.CodeType] = frozenset()
 
 
+Hanging = Callable[[str], list[Any] | None]
+"""Gives the classes and functions that a name's value leads to; None where one must look into the value."""
+
+
 @dataclass(slots=True)
 class About:
     """What is known of a name's value from before the code ran."""
@@ -54,6 +58,7 @@ class Lookup:
         self._known = known
         self._living: set[types.CodeType] | None = None
         self._found = found
+        self.hanging: Hanging = lambda name: None
         self._reach = reached
         self._namespace = namespace
         self._names: dict[str, About] = {}
@@ -108,7 +113,8 @@ class Lookup:
             return About(unsafe=True)
         if not functions:
             return _PLAIN
-        found = self._reach.value(value)
+        hanging = self.hanging(name)
+        found = self._reach.value(value if hanging is None else hanging)
         for code in found.objects:
             self._found(code)
         if not found.hidden or found.namespace:

@@ -33,7 +33,7 @@ from .judge import Judge
 from .known import Known
 from .marks import Edits
 from .own import Own
-from .spread import Lookup, Spread
+from .spread import Hanging, Lookup, Spread
 from .units import AWAIT, Key, Unit, inner_codes
 from .watch import Watch
 
@@ -48,6 +48,7 @@ class Symbols:
     certain: bool = True  # False: code that can reach anything; every name from before is in `accessed`
     touched: set[str] | None = None  # every name whose value can have been reached or bound; None: any
     problem: str | None = None  # a failure of the tracker itself (then nothing is certain)
+    alone: bool = False  # no other code of the notebook's can have run, or runs before the next cell
 
 
 _TREES = (ast.Module, ast.Interactive, ast.Expression)
@@ -205,8 +206,11 @@ class Tracker:
 
     # -- around a cell
 
-    def begin(self, raw_cell: str, transformed: str | None) -> Plan:
-        """Starts to watch a cell. `transformed`: its Python text or None; unused with the hook."""
+    def begin(self, raw_cell: str, transformed: str | None, hanging: Hanging | None = None) -> Plan:
+        """Starts to watch a cell. `transformed`: its Python text or None; unused with the hook.
+
+        `hanging` tells of values as they were after the last cell.
+        """
         lookup = Lookup(self._reach, self._shell.user_ns, self._known, self._watch.arm)
         plan = Plan(self._shell, None if self._hooked else transformed, lookup)
         if not self._plans:
@@ -216,6 +220,8 @@ class Tracker:
         del self._plans[:-16]  # cells that were begun and never ended must not pile up
         self._plans.append(plan)
         plan.elsewhere = self._elsewhere()
+        if hanging is not None and self._is_alone(plan.elsewhere):
+            lookup.hanging = hanging
         plan.lookup.look(plan.elsewhere)
         if plan.source is not None:
             for unit in self._static(plan.source):
@@ -310,7 +316,7 @@ class Tracker:
         modified, deleted = self._changes(plan, judge)
         touched &= plan.before.keys()
         touched.update(modified)
-        return Symbols(accessed, modified, deleted, True, touched)
+        return Symbols(accessed, modified, deleted, True, touched, alone=self._is_alone(elsewhere))
 
     def _all_ran(self, plan: Plan) -> bool:
         """Whether the very code objects that were watched ran (old IPython runs renamed copies)."""
@@ -334,13 +340,21 @@ class Tracker:
         gone = before.keys() - after.keys() if changed else ()
         return sorted(modified), sorted(name for name in gone if not plan.own.has(name))
 
+    def _is_alone(self, elsewhere: set[types.CodeType]) -> bool:
+        """Whether only cells run code of the notebook's."""
+        return not elsewhere and not self._others()
+
+    def _others(self) -> list[threading.Thread]:
+        """The threads that are not the kernel's own."""
+        return [each for each in threading.enumerate() if each not in self._threads]
+
     def _elsewhere(self) -> set[types.CodeType]:
         """Code of the notebook that may run beside the cell: in threads, in tasks, called by libraries."""
         codes = set(self._lent)
         if not self._known:
             return codes
         namespace = self._shell.user_ns
-        others = [each for each in threading.enumerate() if each not in self._threads]
+        others = self._others()
         frames = sys._current_frames() if others else {}
         frames.pop(
             threading.get_ident(), None

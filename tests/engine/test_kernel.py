@@ -321,6 +321,14 @@ def test_a_snapshot_keeps_nothing_alive(kernel: Kernel) -> None:
     assert printed(reply) == "2 2\nNone\n"
 
 
+def test_a_class_that_is_gone_is_gone(kernel: Kernel) -> None:
+    start = run(kernel, "class Gone: pass\nclass Told(Gone):\n    def __reduce__(self): return Told, ()\n"
+        "held = [Gone(), Told()]")["state_name"]  # fmt: skip
+    state = run(kernel, "del held, Gone, Told", run(kernel, "len(held)", start)["state_name"])["state_name"]
+    look = "import gc; gc.collect(); print([c.__name__ for c in object.__subclasses__() if c.__name__ == 'Gone'])"
+    assert printed(run(kernel, look, state)) == "[]\n"
+
+
 @pytest.mark.parametrize("code", ["d['g']()['x']", "p()", "l[0]('x')", "K.e('x')", "K.g()['x']"])
 def test_what_sees_every_name_reads_every_name_whoever_hands_it_over(kernel: Kernel, code: str) -> None:
     setup = (

@@ -12,15 +12,20 @@ import inspect
 import io
 import sys
 import threading
+import uuid
 import warnings
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from bridge.injected.blobs import Folder
+from bridge.injected.snapshot import Snapshots
+from bridge.injected.spread import Hanging
 from bridge.injected.symbols import Symbols, Tracker
 from tests.injected import symbol_cases as cases
 from tests.injected.programs import Maker, ticker, truth
@@ -29,10 +34,13 @@ WATCHED = sys.version_info >= (3, 13)
 
 
 class Bench:
-    """A shell and a tracker; each cell is begun, run and ended as the helper does it."""
+    """A shell and a tracker; each cell is begun, run and ended as the helper does it.
 
-    def __init__(self, shell: Any, *, hook: bool) -> None:
-        self.shell, self.hook = shell, hook
+    With a folder each cell's namespace is saved too, and the pickles tell what hangs on its values.
+    """
+
+    def __init__(self, shell: Any, *, hook: bool, folder: Path | None = None) -> None:
+        self.shell, self.hook, self.folder = shell, hook, folder
         self._base = shell.bridge_base
         self.new()
 
@@ -49,6 +57,11 @@ class Bench:
         self.tracker = Tracker(self.shell)
         if self.hook:
             self.tracker.install()
+        self.snapshots = (
+            Snapshots(self.shell.user_ns, Folder(str(self.folder)), "kernel") if self.folder else None
+        )
+        self.told = 0  # times that a pickle told what hangs on a value
+        self._alone = True
 
     def close(self) -> None:
         if hasattr(self, "tracker"):
@@ -56,9 +69,26 @@ class Bench:
 
     def run(self, cell: str) -> Symbols:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            plan = self.tracker.begin(cell, self.shell.transform_cell(cell))
+            plan = self.tracker.begin(cell, self.shell.transform_cell(cell), self._hanging())
             result = self.shell.run_cell(cell, store_history=False)
-            return self.tracker.end(plan, not result.success)
+            found = self.tracker.end(plan, not result.success)
+            self._alone = found.alone
+            if self.snapshots is not None:
+                values = {name: self.shell.user_ns[name] for name in self.names()}
+                self.snapshots.take(values, set(values), None, set(values), uuid.uuid4().hex, "")
+            return found
+
+    def _hanging(self) -> Hanging | None:
+        if self.snapshots is None or not self._alone:
+            return None
+
+        def hanging(name: str) -> list[Any] | None:
+            assert self.snapshots is not None
+            found = self.snapshots.hanging(name)
+            self.told += found is not None
+            return found
+
+        return hanging
 
     def names(self) -> set[str]:
         """The user's names."""
@@ -84,9 +114,12 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         sys.modules["__main__"], sys.excepthook, sys.displayhook = kept
 
 
-@pytest.fixture
-def bench(shell: Any) -> Iterator[Bench]:
-    made = Bench(shell, hook=True)
+_LOOKED = pytest.mark.parametrize("bench", ["looked at"], indirect=True)  # of rows that hold no functions
+
+
+@pytest.fixture(params=["looked at", "told"])
+def bench(request: pytest.FixtureRequest, shell: Any, tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(shell, hook=True, folder=tmp_path if request.param == "told" else None)
     reducers = dict(copyreg.dispatch_table)
     yield made
     made.close()
@@ -118,6 +151,7 @@ def check(bench: Bench, setup: str, row: cases.Row, *, exact: bool = True) -> No
         assert each == sorted(each)
 
 
+@_LOOKED
 @pytest.mark.parametrize("row", cases.PLAIN_ROWS, ids=lambda row: row[0])
 def test_plain_cells(bench: Bench, row: cases.Row) -> None:
     check(bench, cases.PLAIN, row)
@@ -128,12 +162,14 @@ def test_functions_of_earlier_cells(bench: Bench, row: cases.Row) -> None:
     check(bench, cases.FUNCTIONS, row)
 
 
+@_LOOKED
 @pytest.mark.parametrize("row", cases.FRAME_ROWS, ids=lambda row: row[0])
 def test_names_in_texts_that_libraries_read(bench: Bench, row: cases.Row) -> None:
     pytest.importorskip("pandas")
     check(bench, cases.FRAMES, row)
 
 
+@_LOOKED
 @pytest.mark.parametrize("row", cases.READER_ROWS, ids=lambda row: row[0])
 def test_names_in_texts_that_other_libraries_read(bench: Bench, row: cases.Row) -> None:
     for library in ("duckdb", "numexpr", "patsy", "polars"):
@@ -186,9 +222,9 @@ def tick() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("tick")
-@pytest.mark.parametrize("hook", [True, False])
-def test_random_programs(shell: Any, hook: bool) -> None:
-    bench = Bench(shell, hook=hook)
+@pytest.mark.parametrize(("hook", "told"), [(True, False), (True, True), (False, False)])
+def test_random_programs(shell: Any, hook: bool, told: bool, tmp_path: Path) -> None:
+    bench = Bench(shell, hook=hook, folder=tmp_path if told else None)
     totals = [compare(bench, seed) for seed in range(60)]
     bench.close()
     spare, read = (sum(column) for column in zip(*totals, strict=True))
@@ -199,8 +235,8 @@ def test_random_programs(shell: Any, hook: bool) -> None:
 
 @pytest.mark.soak
 @pytest.mark.usefixtures("tick")
-def test_many_random_programs(shell: Any) -> None:
-    bench = Bench(shell, hook=True)
+def test_many_random_programs(shell: Any, tmp_path: Path) -> None:
+    bench = Bench(shell, hook=True, folder=tmp_path)
     totals = [compare(bench, seed) for seed in range(10_000, 14_000)]
     bench.close()
     spare, read = (sum(column) for column in zip(*totals, strict=True))
@@ -236,6 +272,34 @@ def test_a_running_thread_counts(bench: Bench) -> None:
     gate.set()
     bench.run("t.join(20)")
     assert {"a", "gate"} <= set(found.accessed)
+
+
+def test_a_thread_that_ended_between_cells_counts(bench: Bench) -> None:
+    bench.shell.user_ns["gate"] = threading.Event()
+    bench.run("a = 1; box = [1]\ndef f(): return a")
+    bench.run(
+        "import threading\nclass Work(threading.Thread):\n"
+        "    def run(self):\n        gate.wait(20); box.append(f)\nt = Work(); t.start()"
+    )
+    bench.shell.user_ns["gate"].set()
+    bench.shell.user_ns["t"].join(20)
+    assert "a" in bench.run("box[1]()").accessed
+
+
+def test_what_a_class_comes_to_say_of_its_pickles_counts(bench: Bench) -> None:
+    bench.run("a = 1\ndef f(): return a\nclass H: pass\nh = H()")
+    bench.run("H.__getstate__ = lambda self: {}\nh.w = f")
+    assert "a" in bench.run("h.w()").accessed
+
+
+def test_pickles_tell_what_hangs_on_values(bench: Bench) -> None:
+    bench.run(
+        "def f(): return a\na = 1\nclass H:\n    def m(self): return f()\nh = [H() for _ in 'ab']; d = {1: [2]}"
+    )
+    told = bench.told
+    assert bench.run("len(d)").accessed == ["d"]
+    assert bench.run("h[0].m()").accessed == ["a", "f", "h"]
+    assert (bench.told > told) == (bench.snapshots is not None)
 
 
 def test_functions_that_came_with_a_state_are_found(bench: Bench) -> None:
@@ -330,6 +394,18 @@ def test_code_of_functions_that_are_gone_is_not_kept(bench: Bench) -> None:
         ),
         ("import types\nq = types.SimpleNamespace(w=(f,))", "q.w[0]()"),
         ("from functools import lru_cache\n@lru_cache\ndef q(): return f()", "q()"),
+        ("class H: pass\nh = [H()]\nh[0].w = {1: [f]}", "h[0].w[1][0]()"),
+        ("class H(list): pass\nh = H([f])", "h[0]()"),
+        ("class H:\n    __slots__ = ('w',)\nh = H()\nh.w = f", "h.w()"),
+        ("class H:\n    def __getstate__(self): return {}\nh = H()\nh.w = f", "h.w()"),
+        ("class H:\n    def __reduce__(self): return H, ()\nh = H()\nh.w = f", "h.w()"),
+        ("class H: pass\nimport copyreg\ncopyreg.pickle(H, lambda h: (H, ()))\nh = H()\nh.w = f", "h.w()"),
+        ("class H: pass\nclass I(H):\n    __dict__ = {}\nh = H()\nh.w = f\nh.__class__ = I", "h.w()"),
+        (
+            "class H:\n    def __getattribute__(self, name):\n"
+            "        return {} if name == '__dict__' else object.__getattribute__(self, name)\nh = H()\nh.w = f",
+            "h.w()",
+        ),
     ],
 )
 def test_functions_in_odd_places_are_found(bench: Bench, setup: str, cell: str) -> None:
