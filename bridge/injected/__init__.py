@@ -25,7 +25,7 @@ under the private name `_bridge_kernel` (see `bridge.engine.helper`). Roles, in 
 - `trial`        whether a library's object comes back from its pickle at all
 - `classes`      classes made in the notebook, taken apart and put together again
 - `arrays`       NumPy arrays: large ones out of band, views as views
-- `atoms`        NumPy arrays of texts and the like, in pieces that are pickled once
+- `atoms`        large collections of texts and the like, in pieces that are pickled once
 - `mapping`      blobs laid over an array's memory, and which still lie there as they were
 - `blobs`        chunks of bytes in the home's folder, addressed by content
 - `loader`       puts units back into a namespace

@@ -226,9 +226,17 @@ class Loader:
         """The array of atoms of that number in the unit being loaded."""
         source = self._current[-1]
         addresses = source.record["arrays"][index]["chunks"]
-        array, pieces = atoms.load(addresses, shape, order, self.ledger.pieces, self.folder)
+        array, pieces = atoms.load_array(addresses, shape, order, self.ledger.pieces, self.folder)
         self._pieces.setdefault(source.key, []).extend(pieces)
         return array
+
+    def items(self, index: int) -> list[Any]:
+        """The elements of the collection of that number in the unit being loaded."""
+        source = self._current[-1]
+        addresses = source.record["arrays"][index]["chunks"]
+        items, pieces = atoms.load_items(addresses, self.ledger.pieces, self.folder)
+        self._pieces.setdefault(source.key, []).extend(pieces)
+        return items
 
 
 def told(record: dict[str, Any], values: Mapping[str, Any]) -> int | None:

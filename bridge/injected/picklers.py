@@ -88,10 +88,15 @@ class CPickler(pickle.Pickler):
                 self._plain.add(kind)
                 return NotImplemented
         reduced = NotImplemented if reducer is None else reducer(self._saving, obj)  # type: ignore[arg-type]  # never after `release`
-        is_node = type(reduced) is tuple and reduced[0] is rebuild.node
-        if not is_node and obj is not rebuild.node:
+        maker = reduced[0] if type(reduced) is tuple else obj
+        if maker is not rebuild.node and maker is not rebuild.collection:
             self.opaque = True
         return reduced
+
+    def know(self, obj: Any) -> None:
+        """Count an object that something else stands for in the pickle among those met (see `memos`)."""
+        memo = self.memo.copy()
+        self.memo = {**memo, id(obj): (len(memo), obj)}
 
     def release(self) -> None:
         """Let go of the saver, and of classes."""

@@ -36,6 +36,9 @@ class Loading(Protocol):
     def atoms(self, index: int, shape: tuple[int, ...], order: str) -> Any:
         """The same for an array of objects that was stored in pieces."""
 
+    def items(self, index: int) -> list[Any]:
+        """The same for the elements of another collection."""
+
 
 loading: list[Loading] = []  # the loader at work is the last
 
@@ -194,6 +197,15 @@ def atoms(index: int, shape: tuple[int, ...], order: str, writeable: bool) -> An
     made = loading[-1].atoms(index, shape, order)
     made.flags.writeable = writeable
     return made
+
+
+def collection(index: int, kind: str) -> Any:
+    """A large list, tuple, dict or set of atoms, stored in pieces."""
+    items = loading[-1].items(index)
+    if kind == "dict":
+        turns = iter(items)
+        return dict(zip(turns, turns, strict=True))
+    return items if kind == "list" else getattr(builtins, kind)(items)
 
 
 def small_array(value: Any) -> Any:

@@ -116,14 +116,15 @@ class Saver:
         """Large arrays of the part that is being pickled."""
         return self.part.arrays
 
-    def keep_atoms(self, array: Any) -> int | None:
+    def keep_atoms(self, collection: Any) -> int | None:
         """See `reducers.Saving`. Its pieces are written at once."""
-        if id(array) not in self._atoms:
+        if id(collection) not in self._atoms:
             try:
-                self._atoms[id(array)] = array, atoms.store(array, self.ledger.pieces, self.folder)
+                pieces = atoms.store(collection, self.ledger.pieces, self.folder)
+                self._atoms[id(collection)] = collection, pieces
             except OSError as error:
                 raise reducers.Unsaveable(failures.unwritten(error)) from error
-        pieces = self._atoms[id(array)][1]
+        pieces = self._atoms[id(collection)][1]
         if pieces is None:
             return None
         self.part.arrays.append(pieces)
@@ -279,7 +280,13 @@ class Saver:
         self._made.append(pickler)
         part.engine = "dill" if make is picklers.dill_pickler else "pickle"
         bodies = [body for key, obj in part.nodes.items() for body in self._bodies(key, obj)]
-        pickler.dump((bodies, dict(sorted(part.roots.items()))))  # the same content gives the same bytes
+        roots = dict(sorted(part.roots.items()))  # the same content gives the same bytes
+        apart = self._apart(part) if isinstance(pickler, picklers.CPickler) else None
+        if apart is None:
+            pickler.dump((bodies, roots))
+        else:
+            pickler.dump((bodies, dict.fromkeys(roots, apart)))
+            pickler.know(next(iter(roots.values())))
         data = file.getvalue()
         if part.nodes:
             skeletons = {key: self._skeleton(key, obj) for key, obj in part.nodes.items()}
@@ -289,6 +296,14 @@ class Saver:
         if part.roots and not (part.nodes or part.buffers or part.arrays):
             trial.check(part.roots, data, part.engine, self.ledger, self.scope)
         return True
+
+    def _apart(self, part: Part) -> atoms.Apart | None:
+        """What stands in the pickle for a part's one value, if that is a large collection of atoms."""
+        value = next(iter(part.roots.values()), None)
+        if part.nodes or any(each is not value for each in part.roots.values()):
+            return None
+        index = self.keep_atoms(value) if atoms.may_be_cut(value) else None
+        return atoms.Apart(index, value) if index is not None else None
 
     def _skeleton(self, key: str, obj: Any) -> bytes:
         """The pickle of what must exist of a node before anything can refer to it."""

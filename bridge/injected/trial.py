@@ -41,6 +41,9 @@ class _Trial:
     def atoms(self, index: int, shape: tuple[int, ...], order: str) -> Any:
         raise LookupError("no large array is part of a trial")
 
+    def items(self, index: int) -> list[Any]:
+        raise LookupError("no large collection is part of a trial")
+
 
 def check(roots: dict[str, Any], data: bytes, engine: str, ledger: Nodes, scope: dict[str, Any]) -> None:
     """Unsaveable when the one object of these roots does not come back, or as something else.

@@ -1,4 +1,4 @@
-"""Arrays of texts and other atoms: stored in pieces, of which only those that changed are pickled and written again."""
+"""Large collections of texts and other atoms: stored in pieces, of which only those that changed are written again."""
 
 from __future__ import annotations
 
@@ -134,4 +134,82 @@ def test_a_full_disk_costs_the_array_alone(line: Line, monkeypatch: pytest.Monke
 def test_pieces_follow_the_memory_order() -> None:
     atoms = private.module("atoms")
     array = np.asfortranarray(np.array([["a", "b"], ["c", "d"]], dtype=object))
-    assert [piece.tolist() for piece in atoms._cut(array)] == [["a", "c", "b", "d"]]
+    assert atoms._row(array).tolist() == ["a", "c", "b", "d"]
+
+
+TEXTS = f"[f't{{n}}' for n in range({3 * PIECE + 5})]"
+COLLECTIONS = {
+    "list": TEXTS,
+    "tuple": f"tuple({TEXTS})",
+    "set": f"set({TEXTS})",
+    "frozenset": f"frozenset({TEXTS})",
+    "dict": f"{{f't{{n}}': n for n in range({PIECE + PIECE // 2})}}",
+    "list of numbers": f"[None, True, -1, 2.5, 1j, 't', b'b', '\\ud800', float('inf')] * {PIECE}",
+    "dict by numbers": f"dict.fromkeys(range({PIECE}))",
+}
+
+
+@pytest.mark.parametrize("make", COLLECTIONS.values(), ids=COLLECTIONS)
+def test_a_collection_comes_back_as_it_was(line: Line, tmp_path: Path, make: str) -> None:
+    line.cell(f"c = {make}")
+    assert len(line.snapshots.ledger.pieces) > 1
+    mine, back = line.scope["c"], line.elsewhere(tmp_path)["c"]
+    assert (type(back), back) == (type(mine), mine)
+    if not isinstance(mine, (set, frozenset)):
+        assert [(type(each), each) for each in back] == [(type(each), each) for each in mine]
+
+
+@pytest.mark.parametrize(
+    ("make", "change"),
+    [
+        ("list", f"c[{PIECE} + 1] = 'new'"),
+        ("list", "c.append('new')"),
+        ("dict", "c['t0'] = -1"),
+        ("dict", "c['new'] = 1"),
+    ],
+)
+def test_a_change_costs_its_piece(line: Line, tmp_path: Path, make: str, change: str) -> None:
+    assert line.cell(f"c = {COLLECTIONS[make]}") > 1
+    assert line.cell(change) == 1
+    assert line.elsewhere(tmp_path)["c"] == line.scope["c"]
+
+
+def test_a_collection_that_is_only_read_is_the_same_unit_here_and_where_it_was_restored(
+    line: Line, tmp_path: Path
+) -> None:
+    line.cell(f"c = {TEXTS}\nd = {COLLECTIONS['dict']}")
+    digests = {key: unit["digest"] for key, unit in line.units.items()}
+    other = Line(tmp_path)
+    assert other.load(line.units) == []
+    for kernel in (line, other):
+        assert kernel.cell("len(c), len(d)") == 0
+        assert {key: unit["digest"] for key, unit in kernel.units.items() if key in digests} == digests
+
+
+def test_a_collection_in_pieces_stays_one_with_what_holds_it(line: Line, tmp_path: Path) -> None:
+    line.cell(f"c = {TEXTS}\nd = {COLLECTIONS['dict']}")
+    line.cell("held = [c]; again = d")
+    other = line.elsewhere(tmp_path)
+    assert other["held"][0] is other["c"]
+    assert other["again"] is other["d"]
+    assert line.cell("d['t1'] = 'new'") == 1  # all names of one object alone
+    assert line.elsewhere(tmp_path)["again"]["t1"] == "new"
+    line.cell("del held, again")
+    line.cell("c.append('x'); d[1] = 2")
+    assert line.elsewhere(tmp_path)["c"][-1] == "x"
+
+
+def test_what_holds_more_than_atoms_is_one_pickle(line: Line, tmp_path: Path) -> None:
+    line.cell(f"c = {TEXTS} + [[1]]; inner = c[-1]")
+    other = line.elsewhere(tmp_path)
+    assert other["inner"] is other["c"][-1]
+    line.cell("inner.append(2)")
+    assert line.elsewhere(tmp_path)["c"][-1] == [1, 2]
+
+
+def test_long_texts_that_are_met_over_and_over_are_stored_once(line: Line, tmp_path: Path) -> None:
+    line.cell(f"texts = [str(n) * 300 for n in range(50)]\nc = texts * {4 * PIECE // 50}")
+    assert line.units["u:c"]["size"] < 2_000_000
+    back = line.elsewhere(tmp_path)["c"]
+    assert back == line.scope["c"]
+    assert len(set(map(id, back))) == 50
