@@ -206,7 +206,8 @@ def load(stored: Stored, dtype: Any, shape: tuple[int, ...], order: str, writeab
     target = raw(array)
     address = _address(array)
     maps = mapping.fits(address, stored.size)
-    for chunk, span in zip(stored.chunks, mapping.spans(stored.size), strict=True):
+    size = blobs.chunk_stored(stored.size, blobs.LEAD, len(stored.chunks))
+    for chunk, span in zip(stored.chunks, mapping.spans(stored.size, size), strict=True):
         start, stop, first, last = span
         if not (maps and last > first and mapping.lay(stored.folder.path(chunk), address, span)):
             first = last = stop

@@ -1,7 +1,8 @@
 """Chunks of bytes in the home's blob folder, addressed by their content.
 
 The layout is the store's: `root/address[1:3]/address`, a file written under a temporary name and then renamed.
-A long buffer is cut at fixed borders. Its first chunk starts with `LEAD` zero bytes, so that a chunk can be mapped
+A long buffer is cut at fixed borders: in eight or more chunks, since a small change costs a whole one, but neither in
+very small nor in very large ones. Its first chunk starts with `LEAD` zero bytes, so that a chunk can be mapped
 page by page over an array's memory: a large `malloc` block starts 16 bytes past a page border.
 """
 
@@ -13,7 +14,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-CHUNK = 4 * 1024 * 1024
+CHUNK = 4 * 1024 * 1024  # the largest
+_SMALLEST = 1024 * 1024
 LEAD = 16
 _NONE: Mapping[int, str] = {}
 
@@ -42,7 +44,21 @@ def address_of(*parts: _Bytes) -> str:
 
 def addresses_of(data: memoryview) -> list[str]:
     """The addresses under which `Folder.put_chunks` stores a long buffer without a lead."""
-    return [address_of(data[start:stop]) for start, stop in _borders(len(data), 0)]
+    return [address_of(data[start:stop]) for start, stop in _borders(len(data), 0, chunk_of(len(data)))]
+
+
+def chunk_of(size: int) -> int:
+    """The bytes of each chunk but the last of a buffer of that many."""
+    chunk = CHUNK
+    while chunk > _SMALLEST and 8 * chunk > size:
+        chunk //= 2
+    return chunk
+
+
+def chunk_stored(size: int, lead: int, count: int) -> int:
+    """The same of a buffer that is stored in `count` chunks; older homes have chunks of CHUNK bytes alone."""
+    chunk = chunk_of(size)
+    return chunk if count == max(1, -(-(size + lead) // chunk)) else CHUNK
 
 
 class Folder:
@@ -99,7 +115,7 @@ class Folder:
         `known` are the addresses of chunks, by number, that the caller knows to be the content of these blobs.
         """
         addresses = []
-        for number, (start, stop) in enumerate(_borders(len(data), lead)):
+        for number, (start, stop) in enumerate(_borders(len(data), lead, chunk_of(len(data)))):
             address = known.get(number)
             if address is None or not self.relies_on(address):
                 address = self.put(bytes(lead if start == 0 else 0), data[start:stop])
@@ -110,7 +126,8 @@ class Folder:
         """The bytes of a long buffer, in fresh memory: one copy."""
         data = bytearray(size)
         view = memoryview(data)
-        for address, (start, stop) in zip(addresses, _borders(size, lead), strict=True):
+        chunk = chunk_stored(size, lead, len(addresses))
+        for address, (start, stop) in zip(addresses, _borders(size, lead, chunk), strict=True):
             self.read_into(address, view[start:stop], skip=lead if start == 0 else 0)
         return data
 
@@ -131,9 +148,9 @@ class Folder:
                 target = target[count:]
 
 
-def _borders(size: int, lead: int) -> Iterator[tuple[int, int]]:
+def _borders(size: int, lead: int, chunk: int) -> Iterator[tuple[int, int]]:
     """The (start, stop) of each chunk in a buffer of that many bytes, `lead` bytes being put before it."""
-    start, stop = 0, CHUNK - lead
+    start, stop = 0, chunk - lead
     while start < size or start == 0:
         yield start, min(stop, size)
-        start, stop = stop, stop + CHUNK
+        start, stop = stop, stop + chunk

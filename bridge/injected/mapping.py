@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from .blobs import CHUNK, LEAD
+from .blobs import CHUNK, LEAD, chunk_of
 
 PAGE = mmap.PAGESIZE
 FROM = 1024 * 1024  # bytes; a smaller array is read, which costs less than its page faults
@@ -37,10 +37,10 @@ class Span(NamedTuple):
     last: int
 
 
-def spans(size: int) -> Iterator[Span]:
-    """The chunks of an array of that many bytes."""
-    for start in range(0, size + LEAD, CHUNK):
-        stop = min(start + CHUNK, size + LEAD)
+def spans(size: int, chunk: int) -> Iterator[Span]:
+    """The chunks, of `chunk` bytes, of an array of `size` bytes."""
+    for start in range(0, size + LEAD, chunk):
+        stop = min(start + chunk, size + LEAD)
         yield Span(start, stop, max(start, PAGE), stop - stop % PAGE)
 
 
@@ -99,7 +99,7 @@ class Maps:
             return {}
         found: dict[int, str] = {}
         written = _written(address - LEAD, len(data) + LEAD)
-        for number, span in enumerate(spans(len(data))):
+        for number, span in enumerate(spans(len(data), chunk_of(len(data)))):
             end, offset, path = self._at(address - LEAD + span.first)
             whole = end == address - LEAD + span.last and offset == span.first - span.start
             if (

@@ -94,3 +94,34 @@ def test_another_array_in_its_place_is_hashed(bench: Bench) -> None:
     fresh = np.zeros(SIZE)
     bench.store(fresh)
     assert sum(bench.hashed) == SIZE * 8 + blobs.LEAD
+
+
+MB = 1024 * 1024
+
+
+@pytest.mark.parametrize("smallest", [blobs._SMALLEST, blobs.CHUNK], ids=["now", "an older home"])
+@pytest.mark.parametrize("size", [8, MB - 16, MB - 8, MB, 4 * MB - 16, 4 * MB - 8, 16 * MB, 24 * MB, 40 * MB])
+def test_an_array_of_any_size_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, smallest: int
+) -> None:
+    folder, array = blobs.Folder(str(tmp_path)), np.arange(size // 8)
+    with monkeypatch.context() as patch:
+        patch.setattr(blobs, "_SMALLEST", smallest)
+        chunks = arrays.store(array, folder, mapping.Maps(folder.root))
+        packed = folder.put_chunks(memoryview(array).cast("B"))
+    again = arrays.load(arrays.Stored(folder, chunks, size), array.dtype, array.shape, "C", True)
+    assert np.array_equal(again, array)
+    assert folder.read_chunks(packed, size) == array.tobytes()
+    again[-1] = -1
+    assert np.array_equal(array[:-1], again[:-1])
+
+
+def test_a_change_costs_an_eighth_of_an_array_at_most_or_a_megabyte(tmp_path: Path) -> None:
+    folder = blobs.Folder(str(tmp_path))
+    for size in (3 * MB, 8 * MB, 17 * MB, 100 * MB):
+        array = np.arange(size // 8) + size
+        arrays.store(array, folder, mapping.Maps(folder.root))
+        folder.take_written()
+        array[1000] = -1
+        arrays.store(array, folder, mapping.Maps(folder.root))
+        assert 0 < folder.take_written() <= max(MB, size // 8)
