@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import importlib.util
 import io
 import pickle
@@ -62,6 +63,9 @@ def memory_left() -> int:
         return 1 << 60
 
 
+_NEW: Any = copyreg.__newobj__  # type: ignore[attr-defined]  # the name that pickle knows
+
+
 class CPickler(pickle.Pickler):
     """The C pickler with our reducers.
 
@@ -71,7 +75,7 @@ class CPickler(pickle.Pickler):
     def __init__(self, saving: Saving, file: io.BytesIO, take: Any) -> None:
         super().__init__(file, protocol=5, buffer_callback=take)
         self._saving: Saving | None = saving
-        self._plain: set[type] = set()  # met before: left to pickle, which sees all of them
+        self._plain: dict[type, tuple[type] | None] = {}  # met before: the pickler sees all of them
         self._reducers: dict[type, reducers.Reducer | None] = {}
         self.opaque = False
 
@@ -79,14 +83,16 @@ class CPickler(pickle.Pickler):
         """See `reducers.override`; the commonest answer is given here, since every call counts among 100,000."""
         kind = type(obj)
         if kind in self._plain:
-            return NotImplemented
+            made = self._plain[kind]
+            # What `object.__reduce_ex__` gives, but for the time that it takes to look for it.
+            return NotImplemented if made is None else (_NEW, made, obj.__dict__ or None)
         try:
             reducer = self._reducers[kind]
         except KeyError:
             reducer = self._reducers[kind] = reducers.reducer_for(kind)
             if reducer is None and seen.is_plain(kind):
-                self._plain.add(kind)
-                return NotImplemented
+                self._plain[kind] = (kind,) if seen.has_attributes_alone(kind) else None
+                return self.reducer_override(obj)
         reduced = NotImplemented if reducer is None else reducer(self._saving, obj)  # type: ignore[arg-type]  # never after `release`
         maker = reduced[0] if type(reduced) is tuple else obj
         if maker is not rebuild.node and maker is not rebuild.collection:

@@ -22,6 +22,13 @@ def is_plain(kind: type) -> bool:
     return reach.holds_nothing(kind) or _says_nothing(kind)
 
 
+def has_attributes_alone(kind: type) -> bool:
+    """Whether all that an instance of this type, which is plain, has and is made with is its `__dict__`."""
+    return bool(kind.__flags__ & _HEAP_TYPE and kind.__dictoffset__) and not any(
+        vars(base).keys() & {"__slots__", "__getnewargs__", "__getnewargs_ex__"} for base in kind.__mro__
+    )
+
+
 def _says_nothing(kind: Any) -> bool:
     """Whether a class of the notebook leaves it to `object` how its instances are saved."""
     return (

@@ -71,6 +71,23 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 BACK = {
+    "an instance whose class says what its __new__ takes": (
+        "class N:\n    def __new__(cls, a):\n        o = object.__new__(cls); o.made = a; return o\n"
+        "    def __getnewargs__(self): return ('told',)\nn = [N(3), N(4)]",
+        "[type(each).__name__ + str(each.made) for each in n]",
+        ["N3", "N4"],
+    ),
+    "an instance that has nothing to be told": (
+        "class E:\n    def __setstate__(self, state): self.told = state\ne = [E(), E()]; e[1].a = 1",
+        "[vars(each) for each in e]",
+        [{}, {"told": {"a": 1}}],
+    ),
+    "instances with slots beside attributes": (
+        "class S:\n    __slots__ = ('a',)\nclass T(S): pass\nt = [T(), T(), S()]\n"
+        "t[0].a = 1; t[0].b = 2; t[2].a = [3]",
+        "(t[0].a, t[0].b, vars(t[1]), hasattr(t[1], 'a'), t[2].a)",
+        (1, 2, {}, False, [3]),
+    ),
     "a view of a dict follows the dict": (
         "d = {'a': 1}; v = [d, d.keys()]",
         "(v[0].update(b=2), type(v[1]).__name__, list(v[1]))[1:]",
