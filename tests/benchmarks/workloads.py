@@ -13,6 +13,7 @@ _FRAME = (
 )
 _LISTS = "d = {n: [n] for n in range(300_000)}"
 _POINTS = "class P:\n    def __init__(self, v): self.v = v\nps = [P(n) for n in range(100_000)]"
+_TEXTS = "texts = [f'text {n}' for n in range(1_000_000)]"
 _CALLS = "def g():\n    for i in range(1_000_000): len('x')"
 
 
@@ -30,14 +31,15 @@ class Workload:
 
 CHAINS = (
     Workload("tiny cell", "x = 0", "x = {n}", 50, "x 1.3"),
-    Workload("cell beside an untouched 512 MB array", ARRAY, "x = {n}", 13, "x 1.3"),
+    Workload("cell beside an untouched 512 MB array", ARRAY, "x = {n}", 21, "x 1.3"),
     Workload("`a[0] += 1` on it", ARRAY, "a[0] += 1", 9, "+ 100"),
     Workload("one of 50 arrays of 8 MB changed", _FIFTY, "a{n}[0] += {n} + 1", 13, "+ 10"),
     Workload("2M × 6 DataFrame with texts, a column changed", _FRAME, "df['c'] = df['c'] + 1", 7, "+ 40"),
     Workload("2M × 6 DataFrame with texts, a column added", _FRAME, "df['n{n}'] = df['a'] + {n}", 7, "+ 40"),
-    Workload("cell beside an untouched dict of 300,000 lists", _LISTS, "x = {n}", 13, "x 1.3"),
+    Workload("cell beside an untouched dict of 300,000 lists", _LISTS, "x = {n}", 21, "x 1.3"),
     Workload("`d[0].append(1)` on it", _LISTS, "d[0].append(1)", 7, "+ 250"),
     Workload("100,000 instances of a notebook class, one touched", _POINTS, "ps[0].v += 1", 7, "+ 250"),
+    Workload("a list of 1,000,000 texts, one replaced", _TEXTS, "texts[{n}] = 'new {n}'", 7, ""),
     Workload(
         "a million-turn loop at top level",
         "t = 0",
