@@ -2,8 +2,9 @@
 
     make bench          or          .venv/bin/python -m tests.benchmarks [--json FILE] [--only GROUP]
 
-The three sides run in turns, so that whatever else the machine does meets all of them. Times are medians in
-milliseconds. The peer comes from the package index, into an environment of its own.
+The bare kernel and ours run in turns, so that whatever else the machine does meets both; the peer, which copies all
+that there is at every cell and so empties the machine's caches, takes its rounds of the same cells after theirs. Times
+are medians in milliseconds. The peer comes from the package index, into an environment of its own.
 """
 
 from __future__ import annotations
@@ -101,13 +102,12 @@ def cells(start: Starts) -> Iterator[Row]:
             touch_memory()
             states = {name: side.execute(workload.setup, "initial") for name, side in sides.items()}
             taken: dict[str, list[float]] = {name: [] for name in sides}
-            for number in range(workload.rounds):
-                for name, side in in_turn(sides, number):
-                    if workload.bar.startswith("+"):  # cells that take new memory
-                        touch_memory(_AT_HAND)
-                    begin = time.perf_counter()
-                    states[name] = side.execute(workload.cell.format(n=number), states[name])
-                    taken[name].append((time.perf_counter() - begin) * 1000)
+            for number, name in in_turn(list(sides), workload.rounds):
+                if workload.bar.startswith("+"):  # cells that take new memory
+                    touch_memory(_AT_HAND)
+                begin = time.perf_counter()
+                states[name] = sides[name].execute(workload.cell.format(n=number), states[name])
+                taken[name].append((time.perf_counter() - begin) * 1000)
             reset(sides)
             # The first round is the first look at new data: it is not what a cell costs from then on.
             medians = {name: statistics.median(times[1:]) for name, times in taken.items()}
@@ -144,12 +144,14 @@ def touch_memory(limit: int = 4 << 30) -> None:
     ).close()
 
 
-def in_turn(sides: Sides, number: int) -> list[tuple[str, Side]]:
-    """The sides in the order of that round: forwards and backwards in turns.
+def in_turn(names: list[str], rounds: int) -> Iterator[tuple[int, str]]:
+    """The numbers of the rounds, and whose turn it is: the peer's after all those of the others.
 
-    So whatever one of them does to the caches and the memory of the machine meets both its neighbours alike.
+    These begin forwards and backwards in turns, so that what one does to the caches meets the other alike.
     """
-    return list(sides.items())[:: -1 if number % 2 else 1]
+    for part in ([name for name in names if name != "peer"], [name for name in names if name == "peer"]):
+        for number in range(rounds):
+            yield from ((number, name) for name in part[:: -1 if number % 2 else 1])
 
 
 def reset(sides: Sides) -> None:

@@ -44,10 +44,10 @@ CHAINS = (
         "a million-turn loop at top level",
         "t = 0",
         "for i in range(1_000_000):\n    if i & 1: t += i",
-        9,
+        21,
         "x 1.05",
     ),
-    Workload("a million-turn loop in a function", _CALLS, "g()", 9, "x 1.05"),
+    Workload("a million-turn loop in a function", _CALLS, "g()", 21, "x 1.05"),
 )
 
 BRANCH, BRANCH_BAR = "x = a[{n}] + {n}", "+ 50"
