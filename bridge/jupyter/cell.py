@@ -17,8 +17,8 @@ PAYLOAD = "bridge"
 class Cell:
     """An execute_request under way. `kept`: it is a cell of the notebook, and leaves a state.
 
-    `count` is its number once the kernel has told it, `idle_at` when its idle status came (monotonic). `target` is
-    the state that its magics go to when it ends.
+    `count` is its number once the kernel has told it, `idle_at` when its idle status came (monotonic). `interrupted`:
+    an interrupt was passed on while it was under way. `target` is the state that its magics go to when it ends.
     """
 
     letter: Letter
@@ -30,6 +30,7 @@ class Cell:
     sent: bool = False
     count: int | None = None
     idle_at: float | None = None
+    interrupted: bool = False
     replied: bool = False
     failed: bool = False
     report: dict[str, Any] = field(default_factory=dict)

@@ -21,6 +21,11 @@ Work = Callable[[Callable[[], Any], Callable[[Any, "BaseException | None"], None
 NO_REPLY_AFTER = 2.0
 """Seconds from a cell's idle status after which no reply will come: the kernel failed outside the cell's code."""
 
+_NO_REPLY = (
+    "NoReply",
+    "the kernel failed on this cell outside its code; is it nested too deeply to be compiled?",
+)
+
 
 class Cells:
     """Leads one cell after the other through the kernel; everything here runs in the loop's thread.
@@ -88,6 +93,11 @@ class Cells:
             return
         cell.sent = True
         self._send(cell.request(self._driver.orders(cell)))
+
+    def interrupted(self) -> None:
+        """An interrupt is on its way to the kernel."""
+        if self.cell is not None:
+            self.cell.interrupted = True
 
     def heard(self, letter: Letter) -> None:
         """A message of iopub is about to be passed on, or just was: what it says of the cell under way."""
@@ -162,7 +172,10 @@ class Cells:
         self._work(lambda: self._driver.move(cell), moved)
 
     def look(self) -> None:
-        """End a cell that the kernel is done with and gives no reply of."""
+        """End a cell that the kernel is done with and gives no reply of.
+
+        An interrupt that meets ipykernel's own code, before or after the cell's, costs the reply.
+        """
         cell = self.cell
         if (
             cell is not None
@@ -170,11 +183,8 @@ class Cells:
             and cell.idle_at is not None
             and time.monotonic() - cell.idle_at > NO_REPLY_AFTER
         ):
-            waiting = self._fail(
-                cell,
-                "NoReply",
-                "the kernel failed on this cell outside its code; is it nested too deeply to be compiled?",
-            )
+            error = ("KeyboardInterrupt", "") if cell.interrupted else _NO_REPLY
+            waiting = self._fail(cell, *error)
             self._abort(waiting)
             self._end()
 

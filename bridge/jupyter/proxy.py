@@ -86,6 +86,7 @@ class Proxy:
     def interrupt(self) -> None:
         """Interrupts the real kernel: a signal has come where a message was expected."""
         if self._inner is not None:
+            self._cells.interrupted()
             self._inner.send("control", self._inner.wire.letter("interrupt_request", {}))
             self._inner.nudge()
 
@@ -142,6 +143,7 @@ class Proxy:
             self._events.popleft()()
         if self._interrupts and self._inner is not None and not self._cells.is_to_begin:
             interrupts, self._interrupts = self._interrupts, []
+            self._cells.interrupted()
             for letter in interrupts:
                 self._inner.send("control", letter)
         return bool(ready)
@@ -186,6 +188,8 @@ class Proxy:
             # A cell waits while the state before it is kept; ahead of it there would be nothing to interrupt.
             self._interrupts.append(letter)
         elif self._inner is not None:
+            if letter.header.get("msg_type") == "interrupt_request":
+                self._cells.interrupted()
             self._inner.send(channel, letter)
         elif channel == "control":
             self._early.append(letter)

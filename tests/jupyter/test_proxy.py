@@ -103,6 +103,19 @@ def test_an_interrupt_that_comes_before_its_cell_has_begun_ends_it(nb: Notebook)
         assert nb.finish(endless).reply["ename"] == "KeyboardInterrupt"
 
 
+def test_an_interrupt_that_meets_ipykernel_and_not_the_cells_code_ends_the_cell_as_such(nb: Notebook) -> None:
+    nb.run(
+        "import time\nkernel = get_ipython().kernel\ndef slow(**arguments):\n    del kernel.do_execute\n"
+        "    print('in ipykernel', flush=True)\n    time.sleep(60)\nkernel.do_execute = slow"
+    )
+    cell = nb.send("ran = True")
+    while "in ipykernel" not in nb.runs[cell].text():
+        nb.take("iopub", 0.5)
+    assert nb.ask("interrupt_request", {}, "control")["status"] == "ok"
+    assert nb.finish(cell).reply["ename"] == "KeyboardInterrupt"
+    assert nb.run("'ran' in globals()").result() == "False"
+
+
 @pytest.mark.parametrize("code", ["while True: pass", "import asyncio; await asyncio.sleep(1000)"])
 def test_k13_an_interrupt_ends_a_cell_and_costs_nothing(nb: Notebook, code: str) -> None:
     nb.run("x = 5")
