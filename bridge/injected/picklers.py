@@ -1,4 +1,4 @@
-"""The picklers with our reducers, C's and dill's, and the bounded file that they write to."""
+"""The picklers with our reducers, C's and dill's, what they write to, and the one that is used again."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import copyreg
 import importlib.util
 import io
 import pickle
+import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from . import rebuild, reducers, seen
+from . import arrays, rebuild, reducers, seen
 
 if TYPE_CHECKING:
     from .reducers import Saving
@@ -29,18 +30,33 @@ def _call(function: Callable[[], Any]) -> Any:
 
 
 class Sink(io.BytesIO):
-    """Where a pickle goes; Unsaveable when it is longer than the memory that is left.
+    """Where a pickle goes, and the large buffers beside it; Unsaveable when it is longer than the memory that is left.
 
     A value whose own code never ends, or one of which there is no room for a second, must not end the kernel instead.
     """
 
     _LOOK = 64 * 1024 * 1024  # bytes up to which nobody asks how much memory there is
 
-    def __init__(self, room: Callable[[], int] | None = None) -> None:
-        """`room` tells the bytes that are left; the machine's own when None."""
+    def __init__(self, room: Callable[[], int] | None = None, large: int = arrays.OUT_OF_BAND) -> None:
+        """`room` tells the bytes that are left, the machine's own when None; `large` is in bytes."""
         super().__init__()
         self._room = room or memory_left
+        self._large = large
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew; what was given out stays as it is."""
+        self.seek(0)
+        self.truncate()
+        self.buffers: list[pickle.PickleBuffer] = []
         self._written, self._bound = 0, self._LOOK
+
+    def take(self, buffer: pickle.PickleBuffer) -> bool:
+        """Whether this buffer goes into the pickle; a large one is kept beside it."""
+        if buffer.raw().nbytes < self._large:
+            return True
+        self.buffers.append(buffer)
+        return False
 
     def write(self, data: Any) -> int:
         """Append these bytes."""
@@ -72,12 +88,18 @@ class CPickler(pickle.Pickler):
     After a dump `opaque` is true when something of the value can be reached that the pickler has not met.
     """
 
-    def __init__(self, saving: Saving, file: io.BytesIO, take: Any) -> None:
-        super().__init__(file, protocol=5, buffer_callback=take)
-        self._saving: Saving | None = saving
+    def __init__(self, saving: Saving, sink: Sink) -> None:
+        super().__init__(sink, protocol=5, buffer_callback=sink.take)
+        self.sink = sink
         self._plain: dict[type, tuple[type] | None] = {}  # met before: the pickler sees all of them
         self._reducers: dict[type, reducers.Reducer | None] = {}
+        self.begin(saving)
+
+    def begin(self, saving: Saving) -> None:
+        """Get ready for a dump; once more after `release`."""
+        self._saving: Saving | None = saving
         self.opaque = False
+        self.sink.clear()
 
     def reducer_override(self, obj: Any) -> Any:
         """See `reducers.override`; the commonest answer is given here, since every call counts among 100,000."""
@@ -105,13 +127,48 @@ class CPickler(pickle.Pickler):
         self.memo = {**memo, id(obj): (len(memo), obj)}
 
     def release(self) -> None:
-        """Let go of the saver, and of classes."""
+        """Let go of the saver, and of all values and classes."""
+        self.clear_memo()
         self._saving = None
         self._plain.clear()
         self._reducers.clear()
 
 
-def dill_pickler(saver: Saving, file: io.BytesIO, take: Any) -> Any:
+class Spare:
+    """The pickler of the last large value, for the next time that it is pickled.
+
+    Its memo, a table in C, has the size by then. To let a table grow to 300,000 entries once more, into memory that
+    the process gets page by page, takes a third of the whole pickling.
+    """
+
+    _LEAST, _MOST = 1 << 20, 1 << 27  # bytes of its memo; a smaller one grows in no time
+    _SPARSE = 16  # bytes of memo for each of the pickle, from which on it is far too large for its value
+
+    def __init__(self) -> None:
+        self._roots: frozenset[str] = frozenset()
+        self._pickler: CPickler | None = None
+
+    def pickler(self, roots: Collection[str], saving: Saving) -> CPickler:
+        """A pickler for these roots: the one kept, if it was theirs, else a new one."""
+        if self._pickler is None or self._roots != roots:
+            return CPickler(saving, Sink())
+        found, self._pickler = self._pickler, None
+        found.begin(saving)
+        return found
+
+    def offer(self, roots: Collection[str], pickler: CPickler) -> None:
+        """Keep a pickler that was released, if that is worth it, in place of the one before."""
+        if self._LEAST <= sys.getsizeof(pickler) <= min(self._MOST, self._SPARSE * pickler.sink.tell()):
+            pickler.sink.clear()
+            self._roots, self._pickler = frozenset(roots), pickler
+
+    def keep_for(self, roots: Collection[str]) -> None:
+        """Let go of what was kept for a name that is none of these any more."""
+        if not self._roots.issubset(roots):
+            self._pickler = None
+
+
+def dill_pickler(saver: Saving, sink: Sink) -> Any:
     """dill's pickler with our reducers, or None where dill is not installed."""
     try:
         import dill
@@ -125,9 +182,12 @@ def dill_pickler(saver: Saving, file: io.BytesIO, take: Any) -> Any:
             return reducers.override(self.saving, obj)  # type: ignore[arg-type]
 
         def release(self) -> None:
+            self.clear_memo()
             type(self).saving = None
 
-    return DillPickler(file, protocol=5, buffer_callback=take, recurse=False, byref=True)
+    pickler = DillPickler(sink, protocol=5, buffer_callback=sink.take, recurse=False, byref=True)
+    pickler.sink = sink
+    return pickler
 
 
 def engine_name() -> str:

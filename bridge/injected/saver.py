@@ -12,11 +12,10 @@ reads, and a unit none of whose names was reached is as it was.
 from __future__ import annotations
 
 import base64
-import io
 import pickle
+import sys
 import types
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 # Some are here to enter their reducers.
@@ -39,68 +38,38 @@ from . import (  # noqa: F401
     trial,
 )
 from .ledger import Ledger
+from .parts import Body, Part
 from .sharing import ATOMS, Sharing, is_canonical, is_common
 
 _FEW = 10_000  # objects that are asked for one by one
 INLINE = 32 * 1024  # bytes; a longer pickle goes to the blob folder
 
 
-class Body:
-    """Stands in a pickle for the content of a node, which is filled in the moment it is loaded."""
-
-    def __init__(self, key: str, content: Any) -> None:
-        self.key, self.content = key, content
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return rebuild.fill, (self.key, self.content)
-
-
-@dataclass(slots=True, eq=False)
-class Part:
-    """A unit in the making."""
-
-    roots: dict[str, Any]
-    nodes: dict[str, Any] = field(default_factory=dict)
-    arrays: list[Any] = field(default_factory=list)  # and, for one of atoms, the list of its pieces
-    buffers: list[pickle.PickleBuffer] = field(default_factory=list)
-    refs: set[str] = field(default_factory=set)
-    files: set[str] = field(default_factory=set)
-    globals: set[str] = field(default_factory=set)
-    problems: set[str] = field(default_factory=set)
-    engine: str = "pickle"
-    transparent: bool = False  # the pickler has met all that can be reached from it, or names it by its key
-    data: bytes = b""
-    pickler: Any = None  # keeps what the memo lists alive
-    failure: str | None = None
-    joined: list[tuple[list[str], str]] = field(
-        default_factory=list
-    )  # roots and digest of each part that it was
-
-    def pieces(self) -> list[atoms.Piece]:
-        """What its arrays of atoms are stored as."""
-        return [piece for stored in self.arrays if type(stored) is list for piece in stored]
-
-    def clear(self) -> None:
-        """Forget a pickle that is made again."""
-        self.arrays, self.buffers = [], []
-        self.refs, self.files, self.globals, self.problems = set(), set(), set(), set()
-        self.pickler, self.failure = None, None
-        self.engine, self.transparent = "pickle", False
-
-
 class Saver:
     """Serialises what one cell may have changed. One saver serves one snapshot.
 
-    `scope` is the namespace, `nonce` tells the nodes of this snapshot from those of any other.
+    `scope` is the namespace, `nonce` tells the nodes of this snapshot from those of any other; `spare` goes from one
+    saver to the next.
     """
 
-    def __init__(self, ledger: Ledger, scope: dict[str, Any], folder: blobs.Folder, nonce: str) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        scope: dict[str, Any],
+        folder: blobs.Folder,
+        nonce: str,
+        spare: picklers.Spare,
+    ) -> None:
         self.ledger = ledger
+        self.spare = spare
         self.scope = scope
         self.folder = folder
         self.nonce = nonce
         self.part = Part({})
         self._made: list[Any] = []  # every pickler that was made
+        self._whole: dict[
+            frozenset[str], picklers.CPickler
+        ] = {}  # of these the last of each part, by its roots
         self._new_nodes: list[Part] = []
         self._taken: dict[str, Part] = {}  # node key -> the part that will own it
         self._count = 0
@@ -176,9 +145,11 @@ class Saver:
         weak reference or NumPy's `resize` can tell.
         """
         for pickler in self._made:
-            pickler.clear_memo()
             pickler.release()
         self._made.clear()
+        for roots, pickler in self._whole.items():
+            self.spare.offer(roots, pickler)
+        self._whole.clear()
         self._chunks.clear()
         self._atoms.clear()
         self._taken.clear()
@@ -224,7 +195,7 @@ class Saver:
                     part.data = pickle.dumps(((), part.roots), protocol=5)
                     return
             failure = None
-            for make in (picklers.CPickler, picklers.dill_pickler):
+            for make in (self._c_pickler, self._dill_pickler):
                 part.clear()
                 try:
                     if self._dump(part, make):
@@ -253,7 +224,7 @@ class Saver:
         trial = Part({"trial": value}, dict(part.nodes))
         outer, self.part = self.part, trial
         try:
-            pickler = picklers.CPickler(self, picklers.Sink(), lambda buffer: False)
+            pickler = picklers.CPickler(self, picklers.Sink())
             self._made.append(pickler)
             pickler.dump(value)
             return None
@@ -265,37 +236,37 @@ class Saver:
     def _dump(self, part: Part, make: Any) -> bool:
         """One attempt with one pickler; False when that pickler is not to be had."""
         self._maps = mapping.Maps(self.folder.root)  # code of the user's that runs here may map and free
-        file = picklers.Sink()
-        buffers = part.buffers  # not the part, which refers to the pickler: see `release`
-
-        def take(buffer: pickle.PickleBuffer) -> bool:
-            if buffer.raw().nbytes < arrays.OUT_OF_BAND:
-                return True
-            buffers.append(buffer)
-            return False
-
-        pickler = make(self, file, take)
+        pickler = make(part)
         if pickler is None:
             return False
         self._made.append(pickler)
-        part.engine = "dill" if make is picklers.dill_pickler else "pickle"
+        is_c = isinstance(pickler, picklers.CPickler)
+        part.engine = "pickle" if is_c else "dill"
         bodies = [body for key, obj in part.nodes.items() for body in self._bodies(key, obj)]
         roots = dict(sorted(part.roots.items()))  # the same content gives the same bytes
-        apart = self._apart(part) if isinstance(pickler, picklers.CPickler) else None
+        apart = self._apart(part) if is_c else None
         if apart is None:
             pickler.dump((bodies, roots))
         else:
             pickler.dump((bodies, dict.fromkeys(roots, apart)))
             pickler.know(next(iter(roots.values())))
-        data = file.getvalue()
+        data, part.buffers = pickler.sink.getvalue(), pickler.sink.buffers
         if part.nodes:
             skeletons = {key: self._skeleton(key, obj) for key, obj in part.nodes.items()}
             data = pickle.dumps((skeletons, data), protocol=5)
         part.data, part.pickler, part.failure = data, pickler, None
-        part.transparent = isinstance(pickler, picklers.CPickler) and not pickler.opaque
+        part.transparent = is_c and not pickler.opaque
         if part.roots and not (part.nodes or part.buffers or part.arrays):
             trial.check(part.roots, data, part.engine, self.ledger, self.scope)
         return True
+
+    def _c_pickler(self, part: Part) -> picklers.CPickler:
+        roots = frozenset(part.roots)
+        self._whole[roots] = self.spare.pickler(roots, self)
+        return self._whole[roots]
+
+    def _dill_pickler(self, part: Part) -> Any:
+        return picklers.dill_pickler(self, picklers.Sink())
 
     def _apart(self, part: Part) -> atoms.Apart | None:
         """What stands in the pickle for a part's one value, if that is a large collection of atoms."""
@@ -307,8 +278,7 @@ class Saver:
 
     def _skeleton(self, key: str, obj: Any) -> bytes:
         """The pickle of what must exist of a node before anything can refer to it."""
-        file = io.BytesIO()
-        pickler = picklers.CPickler(self, file, None)
+        pickler = picklers.CPickler(self, picklers.Sink(large=sys.maxsize))
         self._made.append(pickler)
         if isinstance(obj, type):
             maker = classes.native_maker(obj)
@@ -330,7 +300,7 @@ class Saver:
             scope = reducers.globals_of(self, obj)
             name = reducers.interned(obj.__name__)
             pickler.dump(("function", (obj.__code__, scope, name, obj.__closure__)))
-        return file.getvalue()
+        return pickler.sink.getvalue()
 
     def _bodies(self, key: str, obj: Any) -> list[Body]:
         """The content of a node; a class's methods come first, for objects that need them while they load."""

@@ -14,8 +14,10 @@ from .items import ROOT as ENVIRONMENT
 from .ledger import Ledger, Unit
 from .live import LiveValues
 from .loader import Loader, Source, told
+from .parts import Part
 from .patches import ROOT as PATCH
-from .saver import Part, Saver
+from .picklers import Spare
+from .saver import Saver
 from .stamps import plain_value, stamp_of
 
 OUTPUT = "\0out:"  # the root of Out[n]
@@ -41,6 +43,7 @@ class Snapshots:
         self.folder = folder
         self.learn = learn
         self.ledger = Ledger()
+        self._spare = Spare()
         self.live = LiveValues(kernel_id)
         self.lost: set[str] = set()  # roots of the state at hand that could not be brought back here
         self._live_values: dict[str, dict[str, Any]] = {}  # token -> values of the live units that are held
@@ -69,7 +72,8 @@ class Snapshots:
         affected = self._affected(reached, rebound | gone, everything=touched is None)
         affected |= self._classes_of(rebound, values)
         before = {key: ledger.units[key] for key in affected}
-        saver = Saver(ledger, self.scope, self.folder, nonce)
+        self._spare.keep_for(values.keys())
+        saver = Saver(ledger, self.scope, self.folder, nonce, self._spare)
         try:
             finished = saver.save(self._parts(saver, affected, values, rebound))
             records = [self._record(saver, part, before, made_in) for part in finished]

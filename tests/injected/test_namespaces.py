@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import io
+import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +133,79 @@ def test_what_is_restored_is_alike(folder: Path, cells: Cells) -> None:
 @given(cells=sequence)
 def test_what_is_restored_is_alike_in_many_cases(folder: Path, cells: Cells) -> None:
     check(cells, folder)
+
+
+@pytest.fixture
+def always_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is pickled twice is pickled by the same pickler, be it as small as it may."""
+    spare = private.module("picklers").Spare
+    monkeypatch.setattr(spare, "_LEAST", 0)
+    monkeypatch.setattr(spare, "_SPARSE", 1 << 40)
+
+
+@settings(max_examples=40, derandomize=True, **TRUSTED)
+@given(cells=sequence)
+def test_what_a_pickler_wrote_that_was_used_before_is_restored_alike(
+    folder: Path, always_again: None, cells: Cells
+) -> None:
+    check(cells, folder)
+
+
+LARGE = """
+class Point:
+    def __init__(self, at): self.at = at
+many = [Point(number) for number in range(40_000)]
+"""
+
+
+def digests(kernel: Kernel) -> dict[str, str]:
+    return {key: record["digest"] for key, record in kernel.units.items()}
+
+
+def test_a_large_value_s_pickle_is_the_same_from_a_pickler_used_before(folder: Path) -> None:
+    kernel, cells = Kernel(folder), (LARGE, "many[0].at = 7", "many.append(Point([]))")
+    for number, cell in enumerate(cells):
+        assert kernel.run(cell, "n")
+        other = Kernel(folder)
+        assert other.run("".join(each + "\n" for each in cells[: number + 1]), "n")
+        assert digests(kernel) == digests(other)
+    assert spare_of(kernel) is not None
+    assert difference(kernel.scope, restored(kernel, folder).scope) is None
+
+
+def spare_of(kernel: Kernel) -> Any:
+    return kernel.snapshots._spare._pickler
+
+
+def test_a_pickler_that_is_kept_holds_no_value_and_goes_with_its_name(folder: Path) -> None:
+    kernel = Kernel(folder)
+    for number, cell in enumerate((LARGE, "many[0].at = 8")):
+        assert kernel.run(cell, str(number))
+    kept = spare_of(kernel)
+    assert sys.getsizeof(kept) > 1_000_000
+    assert dict(kept.memo.copy()) == {}
+    assert kept.sink.getvalue() == b""
+    point = weakref.ref(kernel.scope["many"][1])
+    assert kernel.run("del many[1]", "2")
+    assert point() is None
+    assert spare_of(kernel) is kept
+    assert kernel.run("del many", "3")
+    assert spare_of(kernel) is None
+
+
+def test_a_large_value_that_cannot_be_saved_any_more_is_told_and_then_saved_again(folder: Path) -> None:
+    kernel = Kernel(folder)
+    for number, cell in enumerate((LARGE, "many[0].at = 9", "many.append(n for n in ())")):
+        assert kernel.run(cell, str(number))
+    assert kernel.units["u:many"]["engine"] == "live"
+    assert kernel.run("many.pop()", "3")
+    assert kernel.run("many[1].at = 3", "4")
+    found = restored(kernel, folder).scope["many"]
+    assert [len(found), found[0].at, found[1].at, found[39_999].at] == [40_000, 9, 3, 39_999]
+
+
+def test_a_value_that_has_become_small_keeps_no_large_pickler(folder: Path) -> None:
+    kernel = Kernel(folder)
+    for number, cell in enumerate((LARGE, "many[0].at = 9", "del many[10:]", "many[0].at = 10")):
+        assert kernel.run(cell, str(number))
+    assert spare_of(kernel) is None

@@ -15,7 +15,8 @@ import pytest
 from bridge.injected import blobs, memos, picklers, reducers
 from bridge.injected.ledger import Ledger
 from bridge.injected.loader import Loader, Source
-from bridge.injected.saver import Part, Saver
+from bridge.injected.parts import Part
+from bridge.injected.saver import Saver
 
 
 class Bench:
@@ -27,7 +28,7 @@ class Bench:
         self.scope = vars(self.module)
         exec(code, self.scope)
         names = [name for name in self.scope if not name.startswith("_")]
-        saver = Saver(Ledger(), self.scope, self.folder, "n")
+        saver = Saver(Ledger(), self.scope, self.folder, "n", picklers.Spare())
         self.parts = saver.save([Part({name: self.scope[name]}) for name in names])
         self.records = [saver.record(part) for part in self.parts if part.failure is None]
 
