@@ -108,10 +108,11 @@ def run(
     running.feed.begin(collector.outputs, kernel.id)
     lines = iter(stdin or ())
 
-    started = time.monotonic()
+    started, mark = time.monotonic(), kernel.new_mark()
     execution = kernel.execute(
         running.code,
-        metadata={"bridge": orders},
+        metadata={"bridge": {**orders, "begin": mark.order()}},
+        mark=mark,
         on_iopub=collector.add,
         on_input=lambda prompt, password: next(lines, None),
     )
@@ -140,7 +141,7 @@ def _await(execution: Execution, kernel: KernelProcess, running: Running, deadli
                 kernel.retire = True
                 execution.reply = dict(_NO_REPLY)
                 return
-        if execution.begun_at is None and now >= begin_by:
+        if now >= begin_by and not execution.has_begun():
             kernel.kill()
         if deadline is None or now < deadline:
             continue

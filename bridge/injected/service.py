@@ -126,7 +126,7 @@ class Helper:
             return
         shell.ask_exit = self._ask_exit
         streams.reply_at_once(self.kernel)
-        streams.begin_unannounced(self.kernel)
+        streams.begin_unannounced(self.kernel, PAYLOAD)
         self.names.install()
         display.whole_lines_from_forks()
         display.last_words(self.kernel)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from bridge.pool.marks import Mark
 from bridge.pool.moment import moment
 from bridge.pool.wire import Message
 
@@ -30,12 +31,20 @@ class Execution:
     """
 
     def __init__(
-        self, msg_id: str, on_iopub: OnIopub, on_input: OnInput, answer: Answer, *, silent: bool = False
+        self,
+        msg_id: str,
+        on_iopub: OnIopub,
+        on_input: OnInput,
+        answer: Answer,
+        *,
+        silent: bool = False,
+        mark: Mark | None = None,
     ) -> None:
         self.msg_id = msg_id
         self.sent_at = moment()
         # The first message that ipykernel publishes with its handler for SIGINT in place; a silent cell has none.
         self._beginning = "status" if silent else "execute_input"
+        self.mark = mark  # what the kernel sets at that moment, in place of the message
         self.reply: dict[str, Any] | None = None
         self.died: str | None = None
         self._on_iopub = on_iopub
@@ -59,8 +68,18 @@ class Execution:
         """Whether there is nothing more to wait for."""
         return self._ended.is_set()
 
+    def has_begun(self) -> bool:
+        """Whether the kernel is, or was, in the cell's code."""
+        if self.begun_at is None and self.mark is not None and self.mark.is_set():
+            self._begin()
+        return self.begun_at is not None
+
     def when_begun(self, action: Callable[[], None]) -> bool:
-        """Has `action` called in the channel thread once the kernel is in the cell's code; False if it is."""
+        """Has `action` called once the kernel is known to be in the cell's code; False if it is.
+
+        A message that says so makes it known, and `has_begun`; it is called in the thread of either.
+        """
+        self.has_begun()
         with self._lock:
             if self.begun_at is None:
                 self._when_begun = action
@@ -99,7 +118,7 @@ class Execution:
 
     def _begin(self) -> None:
         with self._lock:
-            self.begun_at = time.monotonic()
+            self.begun_at = self.begun_at or time.monotonic()
             action, self._when_begun = self._when_begun, None
         if action is not None:
             action()

@@ -18,6 +18,8 @@ SIGNAL_WITHIN = 2.0
 """Seconds for a provisioner to deliver a signal."""
 WARM_UP = 0.03
 """Seconds from a cell's begin in which ipykernel is still at its own work: a signal there may be swallowed."""
+LOOK = 0.005
+"""Seconds between two looks whether a cell that is to be interrupted has begun."""
 SECOND_TRY = 1.0
 """Seconds after the last look for orphans; an interrupt inside ipykernel's own sending spoils the message."""
 
@@ -46,6 +48,8 @@ class Interrupter:
     def interrupt(self, cell: Execution | None) -> None:
         """Interrupts this cell, now or when it begins; for None whatever the kernel does. See the class."""
         if cell is not None and cell.when_begun(lambda: self._interrupt_begun(cell)):
+            if cell.mark is not None:
+                self._host.submit(self._watch(cell))
             return
         try:
             self._host.run(self._interrupt(cell), SIGNAL_WITHIN)
@@ -54,6 +58,11 @@ class Interrupter:
 
     def _interrupt_begun(self, cell: Execution) -> None:
         self._host.submit(self._interrupt(cell))
+
+    async def _watch(self, cell: Execution) -> None:
+        """Looks whether the cell has begun until it has, or never will."""
+        while not (cell.has_begun() or cell.ended) and self._life.alive:
+            await asyncio.sleep(LOOK)
 
     async def _interrupt(self, cell: Execution | None) -> None:
         if cell is not None and cell.begun_at is not None:

@@ -93,6 +93,10 @@ class RuntimeFolder:
         """Where a kernel's connection file is written; its sockets stand beside it."""
         return self.path / f"{kernel_id}.json"
 
+    def begin_mark(self, kernel_id: str) -> Path:
+        """The file whose time tells which cell a kernel has begun."""
+        return self.path / f"{kernel_id}.begin"
+
     def clear(self, kernel_id: str) -> None:
         """Removes what one kernel left."""
         for path in self.path.glob(f"{kernel_id}[.-]*"):

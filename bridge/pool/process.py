@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bridge.errors import CannotFork, KernelDied, KernelStartFailed, KernelTimeout
 from bridge.pool import descendants
 from bridge.pool.execution import Execution, Greeting, OnInput, OnIopub, Request
+from bridge.pool.marks import Mark, Marks
 from bridge.pool.wire import Frame, Message, Wire
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class KernelProcess:
         self._channels: Channels | None = None
         self._interrupter: Interrupter | None = None
         self._cell: Execution | None = None  # the one sent last
+        self._marks = Marks(host.folder.begin_mark(kernel_id))
         self._tell: Callable[[str], None] | None = None
 
     @property
@@ -127,12 +129,14 @@ class KernelProcess:
         store_history: bool = True,
         allow_stdin: bool = True,
         stop_on_error: bool = False,
+        mark: Mark | None = None,
     ) -> Execution:
         """Sends a cell; the Execution tells when it has ended (at once, when the kernel is dead already).
 
         `on_iopub` is called for every message of this cell, in order, in the kernel's reading thread: it must
         be quick. `on_input(prompt, password)` is called in a thread of its own and may wait, but must return
-        when the execution has ended; None (or an exception) lets `input()` raise EOFError.
+        when the execution has ended; None (or an exception) lets `input()` raise EOFError. `mark` is one of
+        `new_mark` that the kernel was told to set when it begins.
         """
         channels = self._connected()
         if self._interrupter is not None:
@@ -146,12 +150,16 @@ class KernelProcess:
             "allow_stdin": allow_stdin,
             "stop_on_error": stop_on_error,
         }
-        execution = Execution(header["msg_id"], on_iopub, on_input, self._answer, silent=silent)
+        execution = Execution(header["msg_id"], on_iopub, on_input, self._answer, silent=silent, mark=mark)
         self._cell = execution
         channels.send(
             "shell", "execute_request", content, header=header, metadata=metadata, handler=execution
         )
         return execution
+
+    def new_mark(self) -> Mark:
+        """What a cell of this kernel may set when it begins; see `bridge.pool.marks`."""
+        return self._marks.next()
 
     def request(
         self, content: Mapping[str, Any], buffers: Sequence[Frame] = (), *, timeout: float
