@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +59,42 @@ class Page:
 
 
 ALL = Page()
+
+
+class Lists:
+    """Whole lists of names as they were read last: the next time only the names that are new since are read.
+
+    Its user sees to it that one thread at a time asks. A name keeps its place in the list while it is there, and no
+    place is given twice: where as many names are there as were known and have come since, none has gone.
+    """
+
+    _KEPT = 8  # workspaces
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[int, tuple[int, list[str]]] = OrderedDict()  # the last place, and the names
+
+    def names(self, connection: sqlite3.Connection, workspace: str) -> list[str]:
+        """All names of the workspace, oldest first; a list of the caller's own."""
+        row = spaces.find_row(connection, workspace)
+        if row is None:
+            return []
+        last, known = self._known.pop(row, (0, []))
+        (count,) = connection.execute("SELECT COUNT(*) FROM names WHERE workspace = ?", (row,)).fetchone()
+        fresh = _read(connection, row, last)
+        if len(known) + len(fresh) != count:
+            known, fresh = [], _read(connection, row, 0)
+        known.extend(to_text(name) for _, name in fresh)
+        self._known[row] = (fresh[-1][0] if fresh else last, known)
+        if len(self._known) > self._KEPT:
+            self._known.popitem(last=False)
+        return list(known)
+
+
+def _read(connection: sqlite3.Connection, workspace: int, after: int) -> list[tuple[int, bytes]]:
+    """Places and names after a place, in order."""
+    return connection.execute(
+        "SELECT place, name FROM names WHERE workspace = ? AND place > ? ORDER BY place", (workspace, after)
+    ).fetchall()
 
 
 def find_all(connection: sqlite3.Connection, workspace: str | None, page: Page = ALL) -> list[str]:

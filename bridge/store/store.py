@@ -68,6 +68,7 @@ class Store:
         self._limit: int | None = None
         self._over = 0
         self._recent = Recent(self._contents)
+        self._lists = state_names.Lists()  # used by whoever has the reading connection
         self._log_path = f"{home.database_path}-wal"
         try:
             is_work_left = self._sweeper.has_work()
@@ -140,6 +141,8 @@ class Store:
         StateNotFound when the page is to begin after a name that is not there; so for `details`.
         """
         with self._database.read() as connection:
+            if workspace not in (None, "*") and page == state_names.ALL:
+                return self._lists.names(connection, workspace)
             return state_names.find_all(connection, None if workspace == "*" else workspace, page)
 
     def details(self, workspace: str, page: state_names.Page = state_names.ALL) -> list[dict[str, Any]]:

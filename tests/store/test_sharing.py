@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import random
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from bridge.store.manifest import State
+from bridge.store.names import Page
 from bridge.store.store import Store
 from tests.store.support import opened, put, unit, worker
 
@@ -70,6 +72,29 @@ def test_two_processes_store_at_once(path: Path) -> None:
             state = store.find(workspace, f"{workspace}-199")
             assert state is not None
             assert state.manifest.units["own"].data == f"{workspace} 199".encode()
+
+
+def test_a_list_of_names_is_right_whatever_another_store_did_meanwhile(path: Path) -> None:
+    """Names are remembered: of a list that was read before, only what is new is read."""
+    chance, every = random.Random(5), Page(limit=1_000_000)
+    with opened(path) as one, opened(path) as other:
+        for turn in range(300):
+            store, space = chance.choice((one, other)), chance.choice("vw")
+            name = f"s{chance.randrange(12)}"
+            kind = chance.choices(("put", "delete", "clear", "expire"), (60, 30, 2, 1))[0]
+            if kind == "put":
+                put(store, space, name, unit("k"))
+            elif kind == "delete":
+                store.delete(space, name)
+            elif kind == "clear":
+                store.clear(space, keep=(name,))
+            else:
+                store.expire_workspaces(0.0, time.time() + 10)
+            for each in chance.sample((one, other), chance.randrange(3)):
+                for workspace in "vwx":
+                    found = each.names(workspace)
+                    assert found == each.names(workspace, every), turn
+                    found.clear()  # the caller's own
 
 
 def test_a_state_that_another_process_replaced_is_the_new_one(path: Path) -> None:
