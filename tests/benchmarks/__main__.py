@@ -4,7 +4,8 @@
 
 The bare kernel and ours run in turns, so that whatever else the machine does meets both; the peer, which copies all
 that there is at every cell and so empties the machine's caches, takes its rounds of the same cells after theirs. Times
-are medians in milliseconds. The peer comes from the package index, into an environment of its own.
+are medians in milliseconds, those of loops the means of the medians under several hash seeds. The peer comes from the
+package index, into an environment of its own.
 """
 
 from __future__ import annotations
@@ -100,18 +101,37 @@ def cells(start: Starts) -> Iterator[Row]:
     with started(start) as sides:
         for workload in workloads.CHAINS:
             touch_memory()
-            states = {name: side.execute(workload.setup, "initial") for name, side in sides.items()}
-            taken: dict[str, list[float]] = {name: [] for name in sides}
-            for number, name in in_turn(list(sides), workload.rounds):
-                if workload.bar.startswith("+"):  # cells that take new memory
-                    touch_memory(_AT_HAND)
-                begin = time.perf_counter()
-                states[name] = sides[name].execute(workload.cell.format(n=number), states[name])
-                taken[name].append((time.perf_counter() - begin) * 1000)
-            reset(sides)
-            # The first round is the first look at new data: it is not what a cell costs from then on.
-            medians = {name: statistics.median(times[1:]) for name, times in taken.items()}
-            yield Row(workload.what, medians, workload.bar)
+            yield Row(workload.what, line(sides, workload), workload.bar)
+
+
+def line(sides: Sides, workload: workloads.Workload) -> dict[str, float]:
+    """The median of each side for a line of cells; all sides forget it afterwards."""
+    states = {name: side.execute(workload.setup, "initial") for name, side in sides.items()}
+    taken: dict[str, list[float]] = {name: [] for name in sides}
+    for number, name in in_turn(list(sides), workload.rounds):
+        if workload.bar.startswith("+"):  # cells that take new memory
+            touch_memory(_AT_HAND)
+        begin = time.perf_counter()
+        states[name] = sides[name].execute(workload.cell.format(n=number), states[name])
+        taken[name].append((time.perf_counter() - begin) * 1000)
+    reset(sides)
+    # The first round is the first look at new data: it is not what a cell costs from then on.
+    return {name: statistics.median(times[1:]) for name, times in taken.items()}
+
+
+def loops(start: Starts) -> Iterator[Row]:
+    """The means, over several hash seeds, of the medians of each loop."""
+    found: dict[workloads.Workload, list[dict[str, float]]] = {each: [] for each in workloads.LOOPS}
+    usual = os.environ["PYTHONHASHSEED"]
+    for seed in workloads.SEEDS:
+        os.environ["PYTHONHASHSEED"] = str(seed)
+        with started(start) as sides:
+            for workload, medians in found.items():
+                medians.append(line(sides, workload))
+    os.environ["PYTHONHASHSEED"] = usual
+    for workload, medians in found.items():
+        means = {side: statistics.mean(each[side] for each in medians) for side in start}
+        yield Row(workload.what, means, workload.bar)
 
 
 def branches(start: Starts) -> Iterator[Row]:
@@ -239,7 +259,14 @@ def queries(start: Starts) -> Iterator[Row]:
             reset(sides)
 
 
-GROUPS = {"cells": cells, "branches": branches, "start": starting, "memory": memory, "queries": queries}
+GROUPS = {
+    "cells": cells,
+    "loops": loops,
+    "branches": branches,
+    "start": starting,
+    "memory": memory,
+    "queries": queries,
+}
 
 
 def main() -> None:

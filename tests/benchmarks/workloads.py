@@ -40,15 +40,20 @@ CHAINS = (
     Workload("`d[0].append(1)` on it", _LISTS, "d[0].append(1)", 7, "+ 250"),
     Workload("100,000 instances of a notebook class, one touched", _POINTS, "ps[0].v += 1", 7, "+ 250"),
     Workload("a list of 1,000,000 texts, one replaced", _TEXTS, "texts[{n}] = 'new {n}'", 7, ""),
+)
+
+LOOPS = (
     Workload(
         "a million-turn loop at top level",
         "t = 0",
         "for i in range(1_000_000):\n    if i & 1: t += i",
-        21,
+        7,
         "x 1.05",
     ),
-    Workload("a million-turn loop in a function", _CALLS, "g()", 21, "x 1.05"),
+    Workload("a million-turn loop in a function", _CALLS, "g()", 7, "x 1.05"),
 )
+SEEDS = range(6)
+"""Of PYTHONHASHSEED: it decides which names of a namespace get into each other's way, for a loop a matter of half."""
 
 BRANCH, BRANCH_BAR = "x = a[{n}] + {n}", "+ 50"
 """A cell of each of several lines from one state that holds ARRAY; in turns, it is a switch and a cell."""
