@@ -110,8 +110,13 @@ class Peer:
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         headers = {"Content-Type": "application/json"}
         sent = None if body is None else json.dumps(body)
-        self.connection.request(method, f"{path}?token={TOKEN}", sent, headers)
-        answer = self.connection.getresponse()
+        try:
+            self.connection.request(method, f"{path}?token={TOKEN}", sent, headers)
+            answer = self.connection.getresponse()
+        except ConnectionError:  # it was idle for longer than the peer keeps it
+            self.connection.close()
+            self.connection.request(method, f"{path}?token={TOKEN}", sent, headers)
+            answer = self.connection.getresponse()
         data = answer.read()
         assert answer.status == 200, data
         return json.loads(data)
