@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from bridge.store.blobs import BlobStore
 from bridge.store.contents import ROWS, decode_piece
-from bridge.store.database import Database, Transaction
+from bridge.store.database import Database, Transaction, select_in
 from bridge.store.home import Home
 from bridge.store.manifest import timestamp, unpack
 from bridge.store.pins import Pins
@@ -32,13 +32,13 @@ REMEMBERED = 10_000
 """Names that are told to be evicted, not merely missing; about as many: those of one eviction go together."""
 _ROW = 60  # bytes that a row takes beside its content, roughly
 
-_EVICTABLE = """
-SELECT id, COALESCE(used, created) AS last FROM states s
-WHERE EXISTS (SELECT 1 FROM names WHERE state = s.id) AND NOT EXISTS (
+_MAY_GO = """
+EXISTS (SELECT 1 FROM names WHERE state = s.id) AND NOT EXISTS (
     SELECT 1 FROM names n JOIN workspaces w ON w.id = n.workspace
     WHERE n.state = s.id AND (n.labelled OR w.labelled = 2 OR n.name = x'696e697469616c')
-) ORDER BY last, id
+)
 """
+_EVICTABLE = f"SELECT id, COALESCE(used, created) AS last FROM states s WHERE {_MAY_GO} ORDER BY last, id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +165,7 @@ class Evictor:
         chosen, freed, waiting = self._choose(size - int(limit * SPARE), grace)
         if chosen:
             with self._database.write() as transaction:
-                in_use = self._in_use(transaction.connection)
-                chosen = [state for state in chosen if state not in in_use]
+                chosen = self._still_evictable(transaction.connection, chosen)
                 take_names(transaction, chosen)
             self._collect(progress)
         return Evicted(len(chosen), freed, max(0, self._size() - limit), waiting)
@@ -183,6 +182,12 @@ class Evictor:
         young = timestamp(datetime.fromtimestamp(time.time() - grace, timezone.utc))
         with self._database.long_read() as connection:
             return choose(connection, self._home.blobs, excess, young, self._in_use(connection))
+
+    def _still_evictable(self, connection: sqlite3.Connection, chosen: Sequence[int]) -> list[int]:
+        """Those of the states that nobody has labelled, or begun to use, since they were chosen."""
+        in_use = self._in_use(connection)
+        rows = select_in(connection, f"SELECT id FROM states s WHERE id IN ({{}}) AND {_MAY_GO}", chosen)
+        return [state for (state,) in rows if state not in in_use]
 
     def _size(self) -> int:
         """Bytes of the home without the files that a later sweep removes."""

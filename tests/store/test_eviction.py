@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,6 +75,29 @@ def test_a_label_protects_until_it_is_taken_away_or_moves_on(store: Store) -> No
     assert store.names("w") == ["s2", "best"]
     store.delete("w", "best")
     assert store.evict(1000, grace=0).states == 1
+
+
+def test_what_was_labelled_or_kept_since_it_was_chosen_stays(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To choose takes a while, and another process goes on meanwhile."""
+    choose = eviction.choose
+
+    def and_then(*given: Any) -> Any:
+        chosen = choose(*given)
+        other.label("labels", "best", states[1])
+        other.keep_workspace("kept")
+        return chosen
+
+    with opened(path) as store, opened(path) as other:
+        states = fill(store, 3)
+        fill(store, 2, workspace="kept")
+        monkeypatch.setattr(eviction, "choose", and_then)
+        assert store.evict(1000, grace=0).states == 2
+        assert store.names("w") == ["s2"]
+        assert store.names("labels") == ["best"]
+        assert store.names("kept") == ["s1", "s2"]
+    invariants(path)
 
 
 def test_states_used_a_moment_ago_wait(store: Store) -> None:
