@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bridge.pool.marks import Mark
+from bridge.pool.begin_marks import Mark
 from bridge.pool.moment import moment
 from bridge.pool.wire import Message
 

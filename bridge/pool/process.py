@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from bridge.errors import CannotFork, KernelDied, KernelStartFailed, KernelTimeout
 from bridge.pool import descendants
+from bridge.pool.begin_marks import Mark, Marks
 from bridge.pool.execution import Execution, Greeting, OnInput, OnIopub, Request
-from bridge.pool.marks import Mark, Marks
 from bridge.pool.wire import Frame, Message, Wire
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class KernelProcess:
         return execution
 
     def new_mark(self) -> Mark:
-        """What a cell of this kernel may set when it begins; see `bridge.pool.marks`."""
+        """What a cell of this kernel may set when it begins; see `bridge.pool.begin_marks`."""
         return self._marks.next()
 
     def request(

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bridge import Kernel, Settings
+from bridge import Kernel
 from bridge.engine import cells
-from tests.concurrency import Flag, background
-
-
-@pytest.fixture(scope="module")
-def kernel(nothing_left_behind: None) -> Iterator[Kernel]:
-    made = Kernel(Settings(ephemeral=True, pool_size=1))
-    try:
-        yield made
-    finally:
-        made.close()
+from bridge.pool.begin_marks import Marks
+from tests.concurrency import Flag, background, until
 
 
 @pytest.fixture
@@ -64,5 +55,10 @@ def test_a_cell_is_interrupted_once_it_has_begun(kernel: Kernel, flag: Flag, are
 def test_the_files_go_with_their_kernels(kernel: Kernel) -> None:
     run(kernel, "n = 1", "alone")
     made = files(kernel)
+    assert made
     kernel.reset()
-    assert not set(made) & set(files(kernel))
+    until(lambda: not set(made) & set(files(kernel)), "the files are gone")
+
+
+def test_a_mark_whose_file_cannot_be_made_is_not_set(tmp_path: Path) -> None:
+    assert not Marks(tmp_path / "gone" / "k.begin").next().is_set()

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bridge import Kernel, Settings
+from bridge import Kernel
 from bridge.errors import Conflict
-
-
-@pytest.fixture(scope="module")
-def kernel(nothing_left_behind: None) -> Iterator[Kernel]:
-    """One engine with one kernel: what a cell breaks would be met by the next."""
-    made = Kernel(Settings(ephemeral=True, pool_size=1))
-    try:
-        yield made
-    finally:
-        made.close()
 
 
 def run(

@@ -23,15 +23,6 @@ from tests.support import text_of
 SOON = 30.0
 
 
-@pytest.fixture(scope="module")
-def kernel(nothing_left_behind: None) -> Iterator[Kernel]:
-    made = Kernel(Settings(ephemeral=True, pool_size=1))
-    try:
-        yield made
-    finally:
-        made.close()
-
-
 @pytest.fixture
 def session(kernel: Kernel) -> Iterator[str]:
     """A new session's id; the session is deleted at the end."""

@@ -8,10 +8,13 @@ file (on another machine, say) it publishes `execute_input` as ever.
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+log = logging.getLogger(__name__)
 
 _SECOND = 1_000_000_000  # what every file system can tell apart, in nanoseconds
 
@@ -46,5 +49,8 @@ class Marks:
         """The mark of one more cell."""
         number = next(self._numbers)
         if number == 1:
-            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600))
+            try:
+                os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600))
+            except OSError as error:  # the disk is full, or somebody has removed the folder
+                log.warning("a kernel will tell by messages what it has begun: %s", error)
         return Mark(str(self._path), number * _SECOND)
