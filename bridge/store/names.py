@@ -90,10 +90,13 @@ class Lists:
         return list(known)
 
 
-def _read(connection: sqlite3.Connection, workspace: int, after: int) -> list[tuple[int, bytes]]:
-    """Places and names after a place, in order."""
+def _read(
+    connection: sqlite3.Connection, workspace: int | None, after: int, limit: int = -1
+) -> list[tuple[int, bytes]]:
+    """Places and names of a workspace after a place, in order."""
     return connection.execute(
-        "SELECT place, name FROM names WHERE workspace = ? AND place > ? ORDER BY place", (workspace, after)
+        "SELECT place, name FROM names WHERE workspace = ? AND place > ? ORDER BY place LIMIT ?",
+        (workspace, after, limit),
     ).fetchall()
 
 
@@ -107,11 +110,8 @@ def find_all(connection: sqlite3.Connection, workspace: str | None, page: Page =
             (start, page.limit),
         )
         return [f"{to_text(space)}:{to_text(name)}" for space, name in rows]
-    rows = connection.execute(
-        "SELECT name FROM names WHERE workspace = ? AND place > ? ORDER BY place LIMIT ?",
-        (spaces.find_row(connection, workspace), start, page.limit),
-    )
-    return [to_text(name) for (name,) in rows]
+    found = _read(connection, spaces.find_row(connection, workspace), start, page.limit)
+    return [to_text(name) for _, name in found]
 
 
 def describe(
