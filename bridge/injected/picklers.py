@@ -99,7 +99,6 @@ class CPickler(pickle.Pickler):
         """Get ready for a dump; once more after `release`."""
         self._saving: Saving | None = saving
         self.opaque = False
-        self.sink.clear()
 
     def reducer_override(self, obj: Any) -> Any:
         """See `reducers.override`; the commonest answer is given here, since every call counts among 100,000."""

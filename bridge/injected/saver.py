@@ -67,9 +67,7 @@ class Saver:
         self.nonce = nonce
         self.part = Part({})
         self._made: list[Any] = []  # every pickler that was made
-        self._whole: dict[
-            frozenset[str], picklers.CPickler
-        ] = {}  # of these the last of each part, by its roots
+        self._whole: dict[frozenset[str], picklers.CPickler] = {}  # by a part's roots: the last made for it
         self._new_nodes: list[Part] = []
         self._taken: dict[str, Part] = {}  # node key -> the part that will own it
         self._count = 0
