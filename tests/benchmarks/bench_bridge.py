@@ -39,17 +39,7 @@ class Line:
         self.headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        sent = None if body is None else json.dumps(body)
-        try:
-            self.connection.request(method, path, sent, self.headers)
-            answer = self.connection.getresponse()
-        except ConnectionError:  # it was idle for longer than the server keeps it
-            self.connection.close()
-            self.connection.request(method, path, sent, self.headers)
-            answer = self.connection.getresponse()
-        data = answer.read()
-        assert answer.status == 200, data
-        return json.loads(data)
+        return ask(self.connection, method, path, body, self.headers)
 
     def execute(self, code: str, state: str = "initial", new: str | None = None, **fields: Any) -> Any:
         body = {"code": code, "state_name": state, "exec_id": uuid.uuid4().hex, **fields}
@@ -58,6 +48,23 @@ class Line:
         reply = self.ask("POST", "/execute", body)
         assert reply["error"] is None, reply["error"]
         return reply
+
+
+def ask(
+    connection: http.client.HTTPConnection, method: str, path: str, body: Any, headers: dict[str, str]
+) -> Any:
+    """The JSON of an answer that must be 200, on a connection that is kept."""
+    sent = None if body is None else json.dumps(body)
+    try:
+        connection.request(method, path, sent, headers)
+        answer = connection.getresponse()
+    except ConnectionError:  # it was idle for longer than the server keeps it
+        connection.close()
+        connection.request(method, path, sent, headers)
+        answer = connection.getresponse()
+    data = answer.read()
+    assert answer.status == 200, data
+    return json.loads(data)
 
 
 def timed(call: Callable[[], Any]) -> float:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import json
 import socket
 import subprocess
 import tempfile
@@ -19,7 +18,7 @@ from typing import Any, Protocol
 import psutil
 
 from tests.bare import BareKernel, bare_kernel
-from tests.benchmarks.bench_bridge import Line
+from tests.benchmarks.bench_bridge import Line, ask
 from tests.environments import environment
 from tests.support import Server
 
@@ -109,17 +108,7 @@ class Peer:
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         headers = {"Content-Type": "application/json"}
-        sent = None if body is None else json.dumps(body)
-        try:
-            self.connection.request(method, f"{path}?token={TOKEN}", sent, headers)
-            answer = self.connection.getresponse()
-        except ConnectionError:  # it was idle for longer than the peer keeps it
-            self.connection.close()
-            self.connection.request(method, f"{path}?token={TOKEN}", sent, headers)
-            answer = self.connection.getresponse()
-        data = answer.read()
-        assert answer.status == 200, data
-        return json.loads(data)
+        return ask(self.connection, method, f"{path}?token={TOKEN}", body, headers)
 
     def execute(self, code: str, state: str) -> str:
         body = {"code": code, "exec_id": uuid.uuid4().hex, "state_name": state}
