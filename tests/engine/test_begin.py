@@ -53,11 +53,15 @@ def test_a_cell_is_interrupted_once_it_has_begun(kernel: Kernel, flag: Flag, are
 
 
 def test_the_files_go_with_their_kernels(kernel: Kernel) -> None:
-    run(kernel, "n = 1", "alone")
-    made = files(kernel)
-    assert made
-    kernel.reset()
-    until(lambda: not set(made) & set(files(kernel)), "the files are gone")
+    before = files(kernel)
+    assert (
+        kernel.execute("n = 1", "apart", "initial", isolation="fresh")["error"] is None
+    )  # it ends with its cell
+    until(lambda: files(kernel) == before, "the file of the kernel that has ended is gone")
+    run(kernel, "import os; os.kill(os.getpid(), 9)", "killed")
+    until(lambda: files(kernel) == [], "the file of the kernel that was killed is gone")
+    assert run(kernel, "n = 1", "alone")["error"] is None
+    assert len(files(kernel)) == 1
 
 
 def test_a_mark_whose_file_cannot_be_made_is_not_set(tmp_path: Path) -> None:
