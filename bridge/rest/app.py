@@ -6,9 +6,12 @@ the route's handler (bridge.rest.routes), JSON. Whatever goes wrong on it ends i
 
 from __future__ import annotations
 
+import functools
 import logging
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -21,18 +24,20 @@ from bridge.rest.auth import Access, unauthorized
 from bridge.rest.body import BODY_LIMIT, parse_body, parse_query, read_body
 from bridge.rest.events import EVENT_STREAM
 from bridge.rest.openapi import document
+from bridge.rest.pulse import EVERY, PULSE, Answer, Headers
 from bridge.rest.replies import INTERNAL, JSON, body_of, body_of_status, dump
 from bridge.rest.route import Route
 from bridge.rest.routes import ROUTES
-from bridge.rest.slow import EVERY, Job
 from bridge.rest.url import canonical_path, path_text
 
 if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse
+
     from bridge.engine import Kernel
 
 log = logging.getLogger(__name__)
 
-_STARTED = "bridge.started"
+_ANSWER = "bridge.answer"
 _ORIGIN = "bridge.origin"
 _AUTHORISED = "bridge.authorised"
 _METHODS = "GET, HEAD, POST, DELETE, OPTIONS"
@@ -55,7 +60,7 @@ class Site:
 
 def make_app(site: Callable[[], Site]) -> bottle.Bottle:
     """The application; `site` is asked anew for each request, so it may be opened by the first."""
-    app = bottle.Bottle()
+    app = _Application()
     # One place for every error page, in JSON; bottle's own are HTML.
     app.default_error_handler = _error_page
     app.add_hook("before_request", lambda: _admit(site()))
@@ -66,10 +71,44 @@ def make_app(site: Callable[[], Site]) -> bottle.Bottle:
     return app
 
 
+class _Application(bottle.Bottle):  # type: ignore[misc]
+    """Bottle's, whose answers can be kept alive, and are written into the log once they are out."""
+
+    def wsgi(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        started = time.perf_counter()
+        answer = environ[_ANSWER] = Answer(start_response)
+        return _Body(super().wsgi(environ, answer.start), lambda: _log(environ, answer.status, started))
+
+
+class _Body:
+    """The pieces of a body, and what is to be done when the server is done with it."""
+
+    def __init__(self, pieces: Iterable[bytes], at_end: Callable[[], None]) -> None:
+        self._pieces = pieces
+        self._at_end = at_end
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._pieces)
+
+    def close(self) -> None:
+        """The server is done with it: all of it is written, or nobody takes it any more."""
+        try:
+            if close := getattr(self._pieces, "close", None):
+                close()
+        finally:
+            self._at_end()
+
+
+def _log(environ: Mapping[str, Any], status: str, started: float) -> None:
+    """A line for the request, without its query: the token."""
+    milliseconds = (time.perf_counter() - started) * 1000
+    method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+    log.info("%s %s %s %.1f ms", method, path, status.partition(" ")[0], milliseconds)
+
+
 def _admit(site: Site) -> None:
     """Lets a request in or refuses it; runs before routing, so it also guards what is no route."""
     environ = bottle.request.environ
-    environ[_STARTED] = time.perf_counter()
     environ["PATH_INFO"] = canonical_path(
         environ.get("REQUEST_URI"), environ["bottle.raw_path"], environ.get("SCRIPT_NAME", "")
     )
@@ -95,17 +134,16 @@ _PUBLIC = frozenset(route.rule for route in ROUTES if route.public)
 
 
 def _finish() -> None:
-    """Adds what every answer carries, and writes the request into the log (without its query: the token)."""
-    environ, response = bottle.request.environ, bottle.response
-    response.set_header("Cache-Control", "no-store")
-    response.set_header("X-Content-Type-Options", "nosniff")
+    """Adds what every answer carries."""
+    for name, value in _common_headers(bottle.request.environ):
+        bottle.response.set_header(name, value)
+
+
+def _common_headers(environ: Mapping[str, Any]) -> Headers:
+    headers = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]
     if environ.get(_ORIGIN):
-        response.set_header("Access-Control-Allow-Origin", environ[_ORIGIN])
-        response.set_header("Vary", "Origin")
-    if _STARTED in environ:
-        milliseconds = (time.perf_counter() - environ[_STARTED]) * 1000
-        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
-        log.info("%s %s %d %.1f ms", method, path, response.status_code, milliseconds)
+        headers += [("Access-Control-Allow-Origin", environ[_ORIGIN]), ("Vary", "Origin")]
+    return headers
 
 
 def _callback(route: Route, site: Callable[[], Site]) -> Callable[..., Any]:
@@ -129,10 +167,9 @@ def _callback(route: Route, site: Callable[[], Site]) -> Callable[..., Any]:
             return reply
         if events.wanted(environ):
             return _followed(route, here, given)
-        job = Job(lambda: route.handler(here.kernel, given))
-        if job.wait(here.every):
-            return _json(job.result())
-        return _begun(job.body(here.every))
+        begun = [("Content-Type", JSON), *_common_headers(environ)]
+        call = functools.partial(route.handler, here.kernel, given)
+        return _json(PULSE.keep(environ[_ANSWER], begun, here.every, call))
 
     return _guarded(answer)
 
@@ -141,17 +178,19 @@ def _followed(route: Route, here: Site, given: dict[str, Any]) -> Any:
     """An execution as a stream of its events; an error that keeps it from beginning is answered as ever."""
     from bridge.engine.feed import Feed  # not before the socket listens
 
-    feed = Feed()
+    feed, result = Feed(), Future[dict[str, Any]]()
 
-    def call() -> dict[str, Any]:
+    def call() -> None:  # a client that leaves does not end it
         try:
-            return route.handler(here.kernel, {**given, "feed": feed})
+            result.set_result(route.handler(here.kernel, {**given, "feed": feed}))
+        except BaseException as error:
+            result.set_exception(error)
         finally:
             feed.close()
 
-    job = Job(call)
+    threading.Thread(target=call, name="execution", daemon=True).start()
     first, _ = feed.after(0, here.every)
-    return _begun(events.stream(feed, 0, here.every), EVENT_STREAM) if first else _json(job.result())
+    return _begun(events.stream(feed, 0, here.every), EVENT_STREAM) if first else _json(result.result())
 
 
 def _guarded(callback: Callable[..., Any]) -> Callable[..., Any]:
