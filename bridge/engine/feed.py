@@ -11,6 +11,9 @@ from bridge.outputs.collector import Event
 KEPT = 32 * 1024 * 1024
 """About the characters of events that one execution keeps; more are replaced by the outputs that they led to."""
 
+REPLY = 2_000
+"""What a reply counts for beside its outputs: to count its many small fields takes a while, and it is waited for."""
+
 
 class Feed:
     """The events of one execution, numbered from 1. Thread-safe.
@@ -41,18 +44,21 @@ class Feed:
     def add(self, event: Event) -> None:
         """One more event; never waits."""
         with self._changed:
-            self._events.append(event)
-            self._size += _size(event)
-            if self._size > self._bound and self._outputs is not None:
-                self._compact(self._outputs())
-            self._changed.notify_all()
+            self._add(event, _size(event))
+
+    def _add(self, event: Event, size: int) -> None:
+        self._events.append(event)
+        self._size += size
+        if self._size > self._bound and self._outputs is not None:
+            self._compact(self._outputs())
+        self._changed.notify_all()
 
     def end(self, reply: dict[str, Any]) -> None:
         """The execution has its reply, which is the last event."""
         with self._changed:
             self._outputs = None
             self._ended = True
-            self.add({"event": "reply", "reply": reply})
+            self._add({"event": "reply", "reply": reply}, _size(reply.get("output")) + REPLY)
 
     def close(self) -> None:
         """Nothing more will come, be it that nothing came. Idempotent."""

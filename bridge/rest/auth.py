@@ -6,6 +6,7 @@ Origin, then the token. Strings are header values as WSGI hands them over: latin
 
 from __future__ import annotations
 
+import functools
 import hmac
 import ipaddress
 import re
@@ -115,6 +116,7 @@ def _from_header(authorization: str | None) -> list[bytes]:
     return [value.strip().encode("latin-1", "replace")]
 
 
+@functools.lru_cache(maxsize=64)  # it is the same few names, and to parse one takes longer than all else here
 def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(name)

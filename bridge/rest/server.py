@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from cheroot import server as cheroot_server
 from cheroot import wsgi
 
+from bridge.rest.files import open_file
 from bridge.rest.replies import JSON, body_of_status
 
 THREADS = 128
@@ -36,8 +37,6 @@ SILENCE = 30
 HEADER_LIMIT = 64 * 1024
 DRAIN_LIMIT = 1 << 30
 """Bytes of a refused body that are read and thrown away, so that its sender gets to read the refusal."""
-
-_CORK: int | None = getattr(socket, "TCP_CORK", None)
 
 log = logging.getLogger(__name__)
 
@@ -136,6 +135,9 @@ class _Request(cheroot_server.HTTPRequest):
 class _Connection(cheroot_server.HTTPConnection):
     RequestHandlerClass = _Request
 
+    def __init__(self, server: Any, sock: socket.socket, *_: Any) -> None:
+        super().__init__(server, sock, open_file)
+
     def communicate(self) -> bool:
         """Answer one request, and those that follow at once: what waits here does not go by way of the selector."""
         while super().communicate():  # type: ignore[no-untyped-call]
@@ -163,13 +165,11 @@ class _Gateway(wsgi.Gateway_10):
 
     def write(self, chunk: bytes) -> None:
         """The first piece of a body goes in one packet with the head: cheroot's two would wake the client twice."""
-        if self.req.sent_headers or _CORK is None:
+        if self.req.sent_headers:
             super().write(chunk)
             return
-        connection = self.req.conn.socket
-        connection.setsockopt(socket.IPPROTO_TCP, _CORK, 1)
-        super().write(chunk)
-        connection.setsockopt(socket.IPPROTO_TCP, _CORK, 0)
+        with self.req.conn.wfile.in_one():
+            super().write(chunk)
 
 
 class _Server(wsgi.Server):

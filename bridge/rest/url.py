@@ -7,9 +7,13 @@ encoding, and the pieces are decoded afterwards.
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote, unquote_plus, unquote_to_bytes
 
 from bridge.errors import BadRequest
+
+_PLAIN = re.compile(r"[A-Za-z0-9/_.~-]+")
+"""Paths that are canonical as they are: nothing in them is to be decoded or encoded."""
 
 
 def canonical_path(uri: str | None, path_info: str, mounted_at: str = "") -> str:
@@ -20,7 +24,10 @@ def canonical_path(uri: str | None, path_info: str, mounted_at: str = "") -> str
     """
     if uri is None or not uri.startswith("/"):
         return quote(_bytes(path_info)) or "/"
-    parts = uri.partition("?")[0].split("/")
+    path = uri.partition("?")[0]
+    if not mounted_at and _PLAIN.fullmatch(path):
+        return path
+    parts = path.split("/")
     path = "/".join(quote(unquote_to_bytes(_bytes(part)), safe="") for part in parts)
     return path.removeprefix(quote(_bytes(mounted_at))) or "/"
 
