@@ -7,6 +7,7 @@ loaded; an extension is loaded again by its name.
 from __future__ import annotations
 
 import functools
+import itertools
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -89,7 +90,7 @@ class _Magics(Item):
         }
 
     def probe(self) -> Any:
-        return _Same(function for magics in self._magics.values() for function in magics.values())
+        return _Same(itertools.chain.from_iterable(map(dict.values, self._magics.values())))
 
     def put(self, value: dict[tuple[str, str], Any]) -> None:
         for kind, name in self.get().keys() - value.keys():
@@ -193,9 +194,12 @@ class _Formatter(Item):
     def __init__(self, shell: Any) -> None:
         super().__init__("ipython.formatter")
         self._formatter = shell.display_formatter.formatters["text/plain"]
+        for name in self._SETTINGS:  # from here on it holds all of them, be it their defaults
+            getattr(self._formatter, name)
 
     def get(self) -> dict[str, Any]:
-        return {name: getattr(self._formatter, name) for name in self._SETTINGS}
+        held = self._formatter._trait_values  # a trait asked for takes five steps
+        return {name: held[name] for name in self._SETTINGS}
 
     def put(self, value: dict[str, Any]) -> None:
         for name in self._SETTINGS:
@@ -225,10 +229,9 @@ class _Printers(Item):
         return found
 
     def probe(self) -> Any:
-        tables = (
-            formatter._trait_values.get(table) for formatter in self._formatters.values() for table in _TABLES
-        )
-        return _Same(printer for table in tables if table for printer in table.values())
+        held = [formatter._trait_values for formatter in self._formatters.values()]
+        tables = [values[table] for table in _TABLES for values in held if table in values]
+        return _Same(itertools.chain.from_iterable(map(dict.values, tables)))
 
     def put(self, value: dict[str, list[tuple[Any, Any]]]) -> None:
         for mime, own in self.get().items():

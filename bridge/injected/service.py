@@ -8,6 +8,7 @@ All of it happens in the kernel's main thread, between cells.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # see bridge.injected.threads
 import json
 import os
 import re
@@ -46,6 +47,7 @@ from .symbols import Symbols, Tracker
 
 PAYLOAD = "bridge"
 _STOPPED = (-signal.SIGINT, 128 + signal.SIGINT)  # exit codes of a command that an interrupt ended
+_IGNORE = int(signal.SIG_IGN)  # as `_signal` wants it
 _SOON = 0.05  # seconds until a cell about to begin has begun
 _USES_OUTPUTS = re.compile(r"\b(?:_+|Out|_oh|_\d+)\b")
 
@@ -127,6 +129,7 @@ class Helper:
         shell.ask_exit = self._ask_exit
         streams.reply_at_once(self.kernel)
         streams.begin_unannounced(self.kernel, PAYLOAD)
+        streams.inspect_once()
         self.names.install()
         display.whole_lines_from_forks()
         display.last_words(self.kernel)
@@ -166,11 +169,11 @@ class Helper:
         if self._depth > 1:
             return
         late: list[int] = []
-        interrupt = signal.signal(signal.SIGINT, lambda number, frame: late.append(number))
+        interrupt = _signal.signal(signal.SIGINT, lambda number, frame: late.append(number))
         try:
             self._begin(info)
         finally:
-            signal.signal(signal.SIGINT, interrupt)
+            _signal.signal(signal.SIGINT, interrupt)
         if late:
             # Raised here it would end this hook alone; the cell is what it is meant for.
             threading.Timer(_SOON, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -200,7 +203,7 @@ class Helper:
         if not _is_main() or (not self.rest and not self._orders()):
             return  # no cell of the notebook: what it changed is in the next one's state
         # An interrupt that comes too late for the cell must not hit the helper.
-        interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        interrupt = _signal.signal(signal.SIGINT, _IGNORE)
         try:
             self._stand()
             report = self._report(result)
@@ -208,7 +211,7 @@ class Helper:
         except Exception as error:  # a fault of ours must be told, not printed into the user's cell
             report = {"fault": "".join(traceback.format_exception(error))}
         finally:
-            signal.signal(signal.SIGINT, interrupt)
+            _signal.signal(signal.SIGINT, interrupt)
         self.shell.payload_manager.write_payload(
             {"source": PAYLOAD, "report": json.dumps(report)}, single=False
         )
@@ -220,9 +223,8 @@ class Helper:
 
     def _stand(self) -> None:
         """Put the helper's own modules back where pickles look for them, should a cell have purged `sys.modules`."""
-        for name, module in self.modules.items():
-            if sys.modules.get(name) is not module:
-                sys.modules[name] = module
+        if not self.modules.items() <= sys.modules.items():
+            sys.modules.update(self.modules)
 
     def _report(self, result: Any) -> Reply:
         orders = self._orders()
@@ -354,7 +356,7 @@ class Helper:
     def _on_request(self, stream: Any, ident: Any, message: dict[str, Any]) -> None:
         """Answer one `bridge_request`."""
         content = message["content"]
-        interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        interrupt = _signal.signal(signal.SIGINT, _IGNORE)
         buffers: list[Any] = []
         try:
             self._stand()
@@ -365,7 +367,7 @@ class Helper:
         except Exception as error:  # the server decides what to do about a fault of ours
             reply = {"status": "error", "reason": "".join(traceback.format_exception(error))}
         finally:
-            signal.signal(signal.SIGINT, interrupt)
+            _signal.signal(signal.SIGINT, interrupt)
         session = self.kernel.session
         session.send(stream, "bridge_reply", reply, parent=message, ident=ident, buffers=buffers)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import select
 import sys
 import threading
@@ -31,6 +32,26 @@ def reply_at_once(kernel: Any) -> None:
     """
     if hasattr(kernel, "_execute_sleep"):
         kernel._execute_sleep = 0.0
+
+
+def inspect_once() -> None:
+    """Remember which parameters a shell's method takes; ipykernel looks at its signature for every cell."""
+    from ipykernel import ipkernel
+
+    module: Any = ipkernel
+    accepts = getattr(module, "_accepts_parameters", None)
+    if accepts is None:
+        return
+
+    @functools.lru_cache(maxsize=16)
+    def known(function: Any, names: tuple[str, ...]) -> dict[str, bool]:
+        found: dict[str, bool] = accepts(function, names)
+        return found
+
+    def remembered(method: Any, names: list[str]) -> dict[str, bool]:
+        return known(getattr(method, "__func__", method), tuple(names))
+
+    module._accepts_parameters = remembered
 
 
 def begin_unannounced(kernel: Any, orders: str) -> None:

@@ -124,7 +124,7 @@ class Tracker:
 
     def know_threads(self) -> None:
         """Takes the threads there are for the kernel's own."""
-        self._threads = weakref.WeakSet(threading.enumerate())
+        self._threads = set(threading.enumerate())
 
     def install(self) -> None:
         """Hooks into the shell's compiler, in place of any other tracker's hook; `uninstall` takes it out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # what `signal` itself gives has been made an enum, in thirty steps a call
 import os
 import signal
 import sys
@@ -17,7 +18,7 @@ class Leftovers:
 
     def __init__(self) -> None:
         self.know_threads()
-        self._handlers = [signal.getsignal(number) for number in _SIGNALS]
+        self._handlers = [_signal.getsignal(number) for number in _SIGNALS]
         self._streams = [sys.stdout, sys.stderr]
 
     def know_threads(self) -> None:
@@ -43,7 +44,7 @@ class Leftovers:
         """Why this kernel's process carries something that no restore takes back; empty when it does not."""
         found = [f"thread {thread.name!r}" for thread in self.threads()]
         found += [f"child process {pid}" for pid in _children()]
-        if [signal.getsignal(number) for number in _SIGNALS] != self._handlers:
+        if [_signal.getsignal(number) for number in _SIGNALS] != self._handlers:
             found.append("signal handler")
         if any(stream is not None and stream.closed for stream in self._streams):
             found.append("closed output stream")

@@ -147,8 +147,7 @@ class Wire:
         if self._auth is None:
             return b""
         mac = self._auth.copy()
-        for part in parts:
-            mac.update(part)
+        mac.update(b"".join(parts))
         return mac.hexdigest().encode("ascii")
 
 
