@@ -30,7 +30,7 @@ import psutil
 
 from tests.benchmarks import bench_forks, workloads
 from tests.benchmarks.bench_bridge import timed
-from tests.benchmarks.sides import PEER, Bare, Ours, Peer, Side
+from tests.benchmarks.sides import PEER, Bare, Ours, Peer, Side, memory_of, rest
 from tests.concurrency import Flag, background
 from tests.environments import environment
 
@@ -86,13 +86,16 @@ Starts = dict[str, Callable[[], Side]]
 
 @contextlib.contextmanager
 def started(start: Starts) -> Iterator[Sides]:
-    """All sides, answering."""
+    """All sides, answering, and at rest after their first cell."""
     with contextlib.ExitStack() as stack:
         sides = {}
         for name, make in start.items():
             sides[name] = make()
             stack.callback(sides[name].close)
             sides[name].answer()
+            sides[name].execute(workloads.TINY, "initial")
+        for side in sides.values():
+            rest(side.process)
         yield sides
 
 
@@ -108,7 +111,7 @@ def line(sides: Sides, workload: workloads.Workload) -> dict[str, float]:
     """The median of each side for a line of cells; all sides forget it afterwards."""
     states = {name: side.execute(workload.setup, "initial") for name, side in sides.items()}
     taken: dict[str, list[float]] = {name: [] for name in sides}
-    for number, name in in_turn(list(sides), workload.rounds):
+    for number, name in in_turn(list(sides), workload):
         if workload.bar.startswith("+"):  # cells that take new memory
             touch_memory(_AT_HAND)
         begin = time.perf_counter()
@@ -164,14 +167,16 @@ def touch_memory(limit: int = 4 << 30) -> None:
     ).close()
 
 
-def in_turn(names: list[str], rounds: int) -> Iterator[tuple[int, str]]:
+def in_turn(names: list[str], workload: workloads.Workload) -> Iterator[tuple[int, str]]:
     """The numbers of the rounds, and whose turn it is: the peer's after all those of the others.
 
-    These begin forwards and backwards in turns, so that what one does to the caches meets the other alike.
+    These begin forwards and backwards in turns, so that what one does to the caches meets the other alike. Where they
+    are compared by a ratio they have thrice as many rounds; the peer keeps a copy of everything for each of its own.
     """
-    for part in ([name for name in names if name != "peer"], [name for name in names if name == "peer"]):
-        for number in range(rounds):
-            yield from ((number, name) for name in part[:: -1 if number % 2 else 1])
+    others = [name for name in names if name != "peer"]
+    for number in range(workload.rounds * (3 if workload.bar.startswith("x") else 1)):
+        yield from ((number, name) for name in others[:: -1 if number % 2 else 1])
+    yield from ((number, "peer") for number in range(workload.rounds) if "peer" in names)
 
 
 def reset(sides: Sides) -> None:
@@ -212,7 +217,7 @@ def memory(start: Starts) -> Iterator[Row]:
             state = "initial"
             for cell in workloads.MEMORY:
                 state = side.execute(cell, state)
-            sizes[name], files[name] = side.memory() / _GB, side.disk() / _GB
+            sizes[name], files[name] = memory_of(side.process) / _GB, side.disk() / _GB
         finally:
             side.close()
     yield Row("memory of all processes after 14 states of the 512 MB array", sizes, "<= 1.2", "GB")
@@ -236,7 +241,7 @@ def memory_of_readers(count: int) -> float:
         running = [background(client.run, code, state) for code in codes]
         for flag in flags:
             flag.wait()
-        size = ours.memory() / _GB
+        size = memory_of(ours.process) / _GB
         go.raise_()
         for each in running:
             each.result(60)

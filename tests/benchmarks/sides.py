@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,10 +26,16 @@ from tests.support import Server
 PEER = ("snapshot-kernel==0.2.1", "numpy", "pandas", "setuptools")
 TOKEN = "bench"
 START_SECONDS = 60.0
+REST_SECONDS = 1.0
+"""A side that used a fiftieth of this time, or less, in that time is at rest."""
 
 
 class Side(Protocol):
     """One side, started and not yet waited for."""
+
+    @property
+    def process(self) -> psutil.Process:
+        """Its first process, which started the others."""
 
     def answer(self) -> None:
         """Wait for the first answer to anything."""
@@ -41,9 +48,6 @@ class Side(Protocol):
 
     def reset(self) -> None:
         """Forget all states."""
-
-    def memory(self) -> int:
-        """Bytes of memory that its processes take; what several share counts once."""
 
     def disk(self) -> int:
         """Bytes of its files."""
@@ -73,8 +77,9 @@ class Bare:
     def reset(self) -> None:
         self._kernel.run("%reset -f")
 
-    def memory(self) -> int:
-        return memory_of(psutil.Process(self._kernel.manager.provisioner.pid))  # type: ignore[union-attr]
+    @property
+    def process(self) -> psutil.Process:
+        return psutil.Process(self._kernel.manager.provisioner.pid)  # type: ignore[union-attr]
 
     def disk(self) -> int:
         return 0
@@ -92,7 +97,7 @@ class Peer:
             self.port = probe.getsockname()[1]
         command = [str(environment(folder, PEER)), "-m", "snapshot_kernel.main"]
         command += ["--bind", f"127.0.0.1:{self.port}", "--token", TOKEN]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
 
     def answer(self) -> None:
@@ -119,16 +124,17 @@ class Peer:
     def reset(self) -> None:
         self.ask("POST", "/reset", {})
 
-    def memory(self) -> int:
-        return memory_of(psutil.Process(self.process.pid))
+    @property
+    def process(self) -> psutil.Process:
+        return psutil.Process(self._server.pid)
 
     def disk(self) -> int:
         return 0
 
     def close(self) -> None:
         self.connection.close()
-        self.process.kill()
-        self.process.wait()
+        self._server.kill()
+        self._server.wait()
 
 
 class Ours:
@@ -152,8 +158,9 @@ class Ours:
     def reset(self) -> None:
         self.ask("POST", "/reset")
 
-    def memory(self) -> int:
-        return memory_of(psutil.Process(self.server.pid))
+    @property
+    def process(self) -> psutil.Process:
+        return psutil.Process(self.server.pid)
 
     def disk(self) -> int:
         return sum(path.stat().st_blocks * 512 for path in self.home.rglob("*") if path.is_file())
@@ -166,8 +173,22 @@ class Ours:
 
 def memory_of(root: psutil.Process) -> int:
     """The proportional set size of a process and all that it started, in bytes."""
-    total = 0
+    return int(_sum(root, lambda process: process.memory_full_info().pss))
+
+
+def rest(root: psutil.Process) -> None:
+    """Wait until a process and all that it started do nothing: some go on starting after their first answers."""
+    deadline, before = time.monotonic() + START_SECONDS, -1.0
+    while (used := _sum(root, lambda process: sum(process.cpu_times()[:2]))) - before > REST_SECONDS / 50:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"process {root.pid} does not come to rest")
+        before = used
+        time.sleep(REST_SECONDS)
+
+
+def _sum(root: psutil.Process, of: Callable[[psutil.Process], float]) -> float:
+    total = 0.0
     for process in (root, *root.children(recursive=True)):
         with contextlib.suppress(psutil.NoSuchProcess):
-            total += process.memory_full_info().pss
+            total += of(process)
     return total
