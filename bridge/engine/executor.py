@@ -139,7 +139,7 @@ class Executor:
                 if kernel.looks_dead() and attempt < TRIES - 1:
                     kernel.retire = True
                     continue
-                if self._hot.is_due(state) and kernel.held.holds(state):
+                if kernel.held.holds(state) and self._hot.is_due(kernel, state):
                     self._hot.copy(kernel, state)
                 before(kernel)
                 kernel.retire = kernel.retire or terms.fresh

@@ -24,6 +24,8 @@ SLOW = 1 << 20
 """Bytes of pickle whose loading takes some 50 ms; what a fork costs, whatever the state."""
 REMEMBERED = 256
 """States of which it is known how often they were executed from, or why they are not hot."""
+MOST_LEFT_OUT = 63
+"""Copies that are left out, at most, before one of a kernel that refused the last ones is tried again."""
 BEFORE_SWITCH, BEFORE_LOAD = -0.5, 0.5
 """Ranks of a fork: before any switch, where a switch would lose something, else before one that loads much."""
 
@@ -50,6 +52,15 @@ class Hot:
         return self.held.copy(kernel_id)
 
 
+@dataclass(slots=True)
+class _Refusals:
+    """That a kernel could not be copied: how often in a row, why, and how many copies are left out for it."""
+
+    times: int = 0
+    why: str = ""
+    left_out: int = 0
+
+
 class HotStates:
     """The hot states of one engine. Thread-safe.
 
@@ -69,6 +80,7 @@ class HotStates:
         self._threads: set[threading.Thread] = set()
         self._why: OrderedDict[int, str] = OrderedDict()
         self._uses: OrderedDict[int, int] = OrderedDict()
+        self._refusals: OrderedDict[str, _Refusals] = OrderedDict()  # by the kernel
 
     # -- executing from one
 
@@ -114,14 +126,14 @@ class HotStates:
 
     # -- becoming one
 
-    def is_due(self, state: State) -> bool:
+    def is_due(self, kernel: KernelProcess, state: State) -> bool:
         """Whether a state about to be executed from is to be hot: not for the first time, and slow to load."""
         if not self._limit:
             return False
         with self._lock:
             count = self._uses[state.id] = self._uses.pop(state.id, 0) + 1
             _shorten(self._uses)
-        return count > 1 and _is_slow(state) and self.nearest(state) is None
+        return count > 1 and self._is_worth_it(kernel, state)
 
     def is_wanted(self, kernel: KernelProcess, state: State) -> bool:
         """Whether a state just made in a kernel is to be hot: it has what the store cannot hold, or is slow to load.
@@ -130,7 +142,23 @@ class HotStates:
         """
         if not self._limit:
             return False
-        return _has_live(kernel, state) or (_is_slow(state) and self.nearest(state) is None)
+        return _has_live(kernel, state) or self._is_worth_it(kernel, state)
+
+    def _is_worth_it(self, kernel: KernelProcess, state: State) -> bool:
+        """Whether a copy saves time: even a refusal costs some, so one that refuses is asked more and more seldom."""
+        if not _is_slow(state) or self.nearest(state) is not None:
+            return False
+        with self._lock:
+            refusals = self._refusals.get(kernel.id)
+            if refusals is None or refusals.left_out == 0:
+                return True
+            refusals.left_out -= 1
+            self._note(state, refusals.why)
+            return False
+
+    def _note(self, state: State, why: str) -> None:
+        self._why[state.id] = why
+        _shorten(self._why)
 
     def copy(self, kernel: KernelProcess, state: State, *, first: bool = False) -> None:
         """Make a copy of a leased kernel that holds the state; a failure is noted, and is none of the caller's.
@@ -149,8 +177,11 @@ class HotStates:
         except KernelError as error:
             log.debug("state %d is not hot: %s", state.id, error)
             with self._lock:
-                self._why[state.id] = str(error)
-                _shorten(self._why)
+                self._note(state, str(error))
+                refusals = self._refusals.setdefault(kernel.id, _Refusals())
+                refusals.times, refusals.why = refusals.times + 1, str(error)
+                refusals.left_out = min(2**refusals.times - 1, MOST_LEFT_OUT)
+                _shorten(self._refusals)
             return False
         first = first or _has_live(kernel, state)
         hot = Hot(state.id, template, kernel.held.copy(kernel.id), BEFORE_SWITCH if first else BEFORE_LOAD)
@@ -158,6 +189,7 @@ class HotStates:
             old = self._hot.pop(state.id, None)
             self._hot[state.id] = hot
             self._why.pop(state.id, None)
+            self._refusals.pop(kernel.id, None)
             too_many = list(self._hot)[: -self._limit]
         if old is not None:
             old.template.close()
@@ -271,6 +303,6 @@ def _pickled(units: Iterable[Unit]) -> int:
     )
 
 
-def _shorten(known: OrderedDict[int, Any]) -> None:
+def _shorten(known: OrderedDict[Any, Any]) -> None:
     while len(known) > REMEMBERED:
         known.popitem(last=False)

@@ -6,7 +6,10 @@ import ctypes
 import os
 import re
 import signal
+import sys
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 from .threads import Leftovers
@@ -15,6 +18,7 @@ _ZMQ = "ZMQbg/"
 _ZMQ_OWN = 4  # an input-output thread and a reaper in each of ipykernel's two contexts
 _OPENMP = re.compile(r"/lib(?:gomp|iomp5|omp)\b[^/]*$")
 _OPENBLAS = re.compile(r"openblas[^/]*$")
+_END_SECONDS = 0.05
 _PAUSE_HARD = 2  # omp_pause_hard, OpenMP 5.0
 _OPENBLAS_SIZE = (
     "scipy_openblas_get_num_threads64_",
@@ -53,7 +57,8 @@ def _native_threads() -> str | None:
     """The threads that no Python, zmq, OpenBLAS or OpenMP explains. OpenMP's are ended: it starts them anew."""
     if _count() == 1:
         return None
-    known = {thread.native_id for thread in threading.enumerate()}
+    # Before Python 3.13 the main thread of a fork goes by the id that it had before.
+    known = {os.getpid(), *(t.native_id for t in threading.enumerate() if t is not threading.main_thread())}
     strange = [tid for tid in map(int, os.listdir("/proc/self/task")) if tid not in known]
     names = [_name(tid) for tid in strange]
     zmq = sum(name.startswith(_ZMQ) for name in names)
@@ -66,9 +71,31 @@ def _native_threads() -> str | None:
         pause: Any = getattr(ctypes.CDLL(path), "omp_pause_resource_all", None)
         if pause is not None:
             pause(_PAUSE_HARD)
-    left = _count() - len(known) - zmq
-    allowed = sum(_openblas_threads(path) for path in filter(_OPENBLAS.search, libraries))
-    return f"{left - allowed} native threads of a library" if left > allowed else None
+    explained = (
+        len(known) + zmq + sum(_openblas_threads(path) for path in filter(_OPENBLAS.search, libraries))
+    )
+    if _count() <= explained or _rest_numexpr(lambda: _count() <= explained):
+        return None
+    return f"{_count() - explained} native threads of a library"
+
+
+def _rest_numexpr(enough: Callable[[], bool]) -> bool:
+    """Whether it is enough to end numexpr's threads for a moment: in a fork it starts them anew, told by its pid."""
+    interpreter = sys.modules.get("numexpr.interpreter")
+    resize = getattr(interpreter, "_set_num_threads", None)
+    size = interpreter._get_num_threads() if interpreter is not None and resize is not None else 1
+    if resize is None or size < 2:
+        return False
+    resize(1)
+    try:
+        deadline = (
+            time.monotonic() + _END_SECONDS
+        )  # a thread that has been joined is listed for a moment more
+        while not (found := enough()) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return found
+    finally:
+        resize(size)
 
 
 def _count() -> int:

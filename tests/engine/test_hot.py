@@ -212,6 +212,41 @@ def test_a_line_beside_something_large_needs_one_copy_of_it(kernel: Kernel) -> N
     assert printed(run(kernel, "print(x, rows[7])", "large3")) == "3 [7]\n"
 
 
+def test_a_kernel_that_refuses_is_asked_more_and_more_seldom(nothing_left_behind: None) -> None:
+    kernel = Kernel(Settings(ephemeral=True, pool_size=1, preload=()))
+    try:
+        threads = "import polars; polars.LazyFrame({'a': range(9)}).sum().collect()"
+        made = run(kernel, f"{threads}\nrows = {{n: [n] for n in range(200_000)}}", "initial", "refused0")
+        for number in range(1, 10):
+            run(kernel, f"x = {number}", f"refused{number - 1}", f"refused{number}")
+        refusals = kernel._hot._refusals[made["kernel_id"]]
+        assert (refusals.times, refusals.left_out) == (3, 7 - 3)  # asked for states 0, 2 and 6
+        for name in ("refused6", "refused8"):
+            described = kernel.get_state(name)
+            assert described is not None
+            assert "native threads" in described["why"]
+        # What the store cannot hold is worth each try.
+        run(kernel, "steps = (n for n in rows)", "refused9", "refused10")
+        until(lambda: refusals.times == 4, "it was asked again")
+    finally:
+        kernel.close()
+
+
+def test_numexprs_threads_are_no_obstacle(kernel: Kernel) -> None:
+    pytest.importorskip("numexpr")
+    made = run(
+        kernel,
+        "import numexpr, numpy as np; a = np.arange(3e6); b = numexpr.evaluate('a * 2')",
+        "initial",
+        "numexpr",
+        hot=True,
+    )
+    assert made["state"]["hot"], made["state"]["why"]
+    look = "print(numexpr.evaluate('a + b')[7], numexpr.evaluate('sum(a)'))"
+    shown = {printed(run(kernel, look, "numexpr", isolation="fresh")) for _ in range(2)}
+    assert shown | {printed(run(kernel, look, "numexpr"))} == {"21.0 4499998500000.0\n"}
+
+
 def test_the_least_recently_used_go_first(nothing_left_behind: None) -> None:
     kernel = Kernel(Settings(ephemeral=True, pool_size=1, preload=(), hot_states=2))
     try:
