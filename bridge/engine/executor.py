@@ -197,6 +197,7 @@ class Executor:
                 continue
             if hot is not None and kernel.template is hot.template and not kernel.held.ran:
                 kernel.held = hot.holding(kernel.id)
+                self._hot.forked(hot)
             mine: held.Held = kernel.held
             if mine.bound and not mine.holds(state):
                 # What it carries no switch takes back: it is ended, and another one takes its place.

@@ -25,19 +25,23 @@ SLOW = 1 << 20
 REMEMBERED = 256
 """States of which it is known how often they were executed from, or why they are not hot."""
 MOST_LEFT_OUT = 63
-"""Copies that are left out, at most, before one of a kernel that refused the last ones is tried again."""
+"""Copies of a kernel that are left out, at most, when the last ones were refused, or nobody used them."""
 BEFORE_SWITCH, BEFORE_LOAD = -0.5, 0.5
 """Ranks of a fork: before any switch, where a switch would lose something, else before one that loads much."""
 
 
 @dataclass(slots=True)
 class Hot:
-    """One hot state: the process to be forked, what it holds, and how much a fork of it is to be preferred."""
+    """One hot state: the process to be forked, what it holds, and how much a fork of it is to be preferred.
+
+    `maker` is the id of the kernel that it is a copy of.
+    """
 
     state_id: int
     template: Template
     held: Held
     rank: float
+    maker: str
 
     def is_near(self, state: State) -> bool:
         """Whether a fork of it is made to hold the state by a switch that loads little."""
@@ -53,12 +57,17 @@ class Hot:
 
 
 @dataclass(slots=True)
-class _Refusals:
-    """That a kernel could not be copied: how often in a row, why, and how many copies are left out for it."""
+class _Thrift:
+    """How many copies of a kernel in a row were refused, or used by nobody, and how many are left out for it."""
 
     times: int = 0
-    why: str = ""
     left_out: int = 0
+    refusal: str | None = None  # of the last one
+
+    def note(self, refusal: str | None) -> None:
+        """One more; of those that nobody used the first two cost nothing."""
+        self.times, self.refusal = self.times + 1, refusal
+        self.left_out = min(2 ** (self.times - (refusal is None)) - 1, MOST_LEFT_OUT)
 
 
 class HotStates:
@@ -80,7 +89,7 @@ class HotStates:
         self._threads: set[threading.Thread] = set()
         self._why: OrderedDict[int, str] = OrderedDict()
         self._uses: OrderedDict[int, int] = OrderedDict()
-        self._refusals: OrderedDict[str, _Refusals] = OrderedDict()  # by the kernel
+        self._thrift: OrderedDict[str, _Thrift] = OrderedDict()  # by the kernel
 
     # -- executing from one
 
@@ -124,6 +133,11 @@ class HotStates:
         with self._lock:
             return {"hot": hot, "why": None if hot else self._why.get(state.id)}
 
+    def forked(self, hot: Hot) -> None:
+        """A kernel was forked of it: copies of the kernel that it was made of are worth their price."""
+        with self._lock:
+            self._thrift.pop(hot.maker, None)
+
     # -- becoming one
 
     def is_due(self, kernel: KernelProcess, state: State) -> bool:
@@ -133,7 +147,7 @@ class HotStates:
         with self._lock:
             count = self._uses[state.id] = self._uses.pop(state.id, 0) + 1
             _shorten(self._uses)
-        return count > 1 and self._is_worth_it(kernel, state)
+        return count > 1 and self._is_missed(state) and not self._is_left_out(kernel, state, due=True)
 
     def is_wanted(self, kernel: KernelProcess, state: State) -> bool:
         """Whether a state just made in a kernel is to be hot: it has what the store cannot hold, or is slow to load.
@@ -142,19 +156,25 @@ class HotStates:
         """
         if not self._limit:
             return False
-        return _has_live(kernel, state) or self._is_worth_it(kernel, state)
+        return _has_live(kernel, state) or (
+            self._is_missed(state) and not self._is_left_out(kernel, state, due=False)
+        )
 
-    def _is_worth_it(self, kernel: KernelProcess, state: State) -> bool:
-        """Whether a copy saves time: even a refusal costs some, so one that refuses is asked more and more seldom."""
-        if not _is_slow(state) or self.nearest(state) is not None:
-            return False
+    def _is_missed(self, state: State) -> bool:
+        return _is_slow(state) and self.nearest(state) is None
+
+    def _is_left_out(self, kernel: KernelProcess, state: State, due: bool) -> bool:
+        """Whether a copy that would only save time is left out: its making, too, takes some of the next cell's.
+
+        `due`: the state is executed from again, so the copy would be used.
+        """
         with self._lock:
-            refusals = self._refusals.get(kernel.id)
-            if refusals is None or refusals.left_out == 0:
-                return True
-            refusals.left_out -= 1
-            self._note(state, refusals.why)
-            return False
+            thrift = self._thrift.get(kernel.id)
+            if thrift is None or thrift.left_out == 0 or (due and thrift.refusal is None):
+                return False
+            thrift.left_out -= 1
+            self._note(state, thrift.refusal or "nobody used the last copies of its kernel")
+            return True
 
     def _note(self, state: State, why: str) -> None:
         self._why[state.id] = why
@@ -178,18 +198,19 @@ class HotStates:
             log.debug("state %d is not hot: %s", state.id, error)
             with self._lock:
                 self._note(state, str(error))
-                refusals = self._refusals.setdefault(kernel.id, _Refusals())
-                refusals.times, refusals.why = refusals.times + 1, str(error)
-                refusals.left_out = min(2**refusals.times - 1, MOST_LEFT_OUT)
-                _shorten(self._refusals)
+                self._thrift.setdefault(kernel.id, _Thrift()).note(str(error))
+                _shorten(self._thrift)
             return False
         first = first or _has_live(kernel, state)
-        hot = Hot(state.id, template, kernel.held.copy(kernel.id), BEFORE_SWITCH if first else BEFORE_LOAD)
+        rank = BEFORE_SWITCH if first else BEFORE_LOAD
+        hot = Hot(state.id, template, kernel.held.copy(kernel.id), rank, kernel.id)
         with self._lock:
             old = self._hot.pop(state.id, None)
             self._hot[state.id] = hot
             self._why.pop(state.id, None)
-            self._refusals.pop(kernel.id, None)
+            if not first:
+                self._thrift.setdefault(kernel.id, _Thrift()).note(None)
+                _shorten(self._thrift)
             too_many = list(self._hot)[: -self._limit]
         if old is not None:
             old.template.close()

@@ -219,15 +219,41 @@ def test_a_kernel_that_refuses_is_asked_more_and_more_seldom(nothing_left_behind
         made = run(kernel, f"{threads}\nrows = {{n: [n] for n in range(200_000)}}", "initial", "refused0")
         for number in range(1, 10):
             run(kernel, f"x = {number}", f"refused{number - 1}", f"refused{number}")
-        refusals = kernel._hot._refusals[made["kernel_id"]]
-        assert (refusals.times, refusals.left_out) == (3, 7 - 3)  # asked for states 0, 2 and 6
+        thrift = kernel._hot._thrift[made["kernel_id"]]
+        assert (thrift.times, thrift.left_out) == (3, 7 - 3)  # asked for states 0, 2 and 6
         for name in ("refused6", "refused8"):
             described = kernel.get_state(name)
             assert described is not None
             assert "native threads" in described["why"]
         # What the store cannot hold is worth each try.
         run(kernel, "steps = (n for n in rows)", "refused9", "refused10")
-        until(lambda: refusals.times == 4, "it was asked again")
+        until(lambda: thrift.times == 4, "it was asked again")
+    finally:
+        kernel.close()
+
+
+def test_a_line_that_changes_something_large_is_copied_seldom_until_somebody_branches(
+    nothing_left_behind: None,
+) -> None:
+    kernel = Kernel(Settings(ephemeral=True, pool_size=2, preload=()))
+
+    def grow(first: int, last: int) -> None:
+        for number in range(first, last + 1):
+            run(kernel, "rows[0].append(1)", f"grown{number - 1}", f"grown{number}")
+
+    try:
+        run(kernel, "rows = {n: [n] for n in range(200_000)}", "initial", "grown0")
+        grow(1, 8)
+        until(lambda: not kernel._hot._copying, "the last copy is made")
+        hot = [number for number in range(9) if is_hot(kernel, f"grown{number}")]
+        assert hot == [0, 1, 3, 7]
+        described = kernel.get_state("grown8")
+        assert described is not None
+        assert described["why"] == "nobody used the last copies of its kernel"
+        # Whoever goes back finds what was there, and the line from there is copied at once.
+        shown = [printed(run(kernel, "print(len(rows[0]))", f"grown{number}")) for number in (2, 7, 2, 5)]
+        assert shown == ["3\n", "8\n", "3\n", "6\n"]
+        until(lambda: is_hot(kernel, "grown2"), "what is executed from again is hot")
     finally:
         kernel.close()
 
