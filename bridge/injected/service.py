@@ -129,6 +129,7 @@ class Helper:
         shell.ask_exit = self._ask_exit
         streams.reply_at_once(self.kernel)
         streams.begin_unannounced(self.kernel, PAYLOAD)
+        streams.Quiet(self.kernel)
         streams.inspect_once()
         self.names.install()
         display.whole_lines_from_forks()
