@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import (
+    around,
     bridge_magics,
     celltexts,
     display,
@@ -127,10 +128,10 @@ class Helper:
             display.Watch(actions).install()
             return
         shell.ask_exit = self._ask_exit
-        streams.reply_at_once(self.kernel)
-        streams.begin_unannounced(self.kernel, PAYLOAD)
-        streams.Quiet(self.kernel)
-        streams.inspect_once()
+        around.reply_at_once(self.kernel)
+        around.begin_unannounced(self.kernel, PAYLOAD)
+        around.Quiet(self.kernel)
+        around.inspect_once()
         self.names.install()
         display.whole_lines_from_forks()
         display.last_words(self.kernel)

@@ -106,7 +106,7 @@ class Execution:
             threading.Thread(target=self._ask, args=(message,), name=name, daemon=True).start()
         elif channel == "shell":
             self.reply = message["content"]
-            # The kernel has published nothing and leaves out the idle status; see `bridge.injected.streams`.
+            # The kernel has published nothing and leaves out the idle status; see `bridge.injected.around`.
             self.idle = self.idle or message["metadata"].get("quiet") is True
         if self.reply is not None and self.idle:
             self._ended.set()
