@@ -32,16 +32,12 @@ BEFORE_SWITCH, BEFORE_LOAD = -0.5, 0.5
 
 @dataclass(slots=True)
 class Hot:
-    """One hot state: the process to be forked, what it holds, and how much a fork of it is to be preferred.
-
-    `maker` is the id of the kernel that it is a copy of.
-    """
+    """One hot state: the process to be forked, what it holds, and how much a fork of it is to be preferred."""
 
     state_id: int
     template: Template
     held: Held
     rank: float
-    maker: str
 
     def is_near(self, state: State) -> bool:
         """Whether a fork of it is made to hold the state by a switch that loads little."""
@@ -136,7 +132,7 @@ class HotStates:
     def forked(self, hot: Hot) -> None:
         """A kernel was forked of it: copies of the kernel that it was made of are worth their price."""
         with self._lock:
-            self._thrift.pop(hot.maker, None)
+            self._thrift.pop(hot.held.kernel_id, None)
 
     # -- becoming one
 
@@ -202,8 +198,7 @@ class HotStates:
                 _shorten(self._thrift)
             return False
         first = first or _has_live(kernel, state)
-        rank = BEFORE_SWITCH if first else BEFORE_LOAD
-        hot = Hot(state.id, template, kernel.held.copy(kernel.id), rank, kernel.id)
+        hot = Hot(state.id, template, kernel.held.copy(kernel.id), BEFORE_SWITCH if first else BEFORE_LOAD)
         with self._lock:
             old = self._hot.pop(state.id, None)
             self._hot[state.id] = hot

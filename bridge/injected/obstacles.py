@@ -54,10 +54,10 @@ def _opened() -> list[str]:
 
 
 def _native_threads() -> str | None:
-    """The threads that no Python, zmq, OpenBLAS or OpenMP explains. OpenMP's are ended: it starts them anew."""
+    """The threads that no Python, zmq, OpenBLAS, OpenMP or numexpr explains. Those of the last two are ended first."""
     if _count() == 1:
         return None
-    # Before Python 3.13 the main thread of a fork goes by the id that it had before.
+    # In a fork Python's main thread goes by the native id that it had before.
     known = {os.getpid(), *(t.native_id for t in threading.enumerate() if t is not threading.main_thread())}
     strange = [tid for tid in map(int, os.listdir("/proc/self/task")) if tid not in known]
     names = [_name(tid) for tid in strange]
@@ -88,9 +88,8 @@ def _rest_numexpr(enough: Callable[[], bool]) -> bool:
         return False
     resize(1)
     try:
-        deadline = (
-            time.monotonic() + _END_SECONDS
-        )  # a thread that has been joined is listed for a moment more
+        # A thread that has been joined is listed for a moment more.
+        deadline = time.monotonic() + _END_SECONDS
         while not (found := enough()) and time.monotonic() < deadline:
             time.sleep(0.001)
         return found
