@@ -25,9 +25,9 @@ INSPECT_SECONDS = 120.0
 REQUEST_SECONDS = 600.0
 """The bound of one request of ours: a state of many gigabytes may have to be read."""
 
-_BOOTSTRAP = """
-def _bridge_start(packed, options):
-    import base64, importlib.abc, importlib.util, json, sys, zlib
+_START = """
+import base64, importlib.abc, importlib.util, json, sys, zlib
+def start(shell, packed, options):
     sources = json.loads(zlib.decompress(base64.b64decode(packed)))
     class Loader(importlib.abc.InspectLoader, importlib.abc.MetaPathFinder):
         def find_spec(self, name, path=None, target=None):
@@ -44,14 +44,13 @@ def _bridge_start(packed, options):
     sys.meta_path.insert(0, loader)
     try:
         from {package}.service import start
-        start(get_ipython(), json.loads(options))
+        start(shell, json.loads(options))
     finally:
         sys.meta_path.remove(loader)
-try:
-    _bridge_start({packed!r}, {options!r})
-finally:
-    del _bridge_start
+start(get_ipython(), {packed!r}, {options!r})
 """
+# The loader stays. Were its globals the notebook's, its functions would count as functions of the notebook.
+_BOOTSTRAP = "exec({start!r}, {{'get_ipython': get_ipython, '__name__': '{package}'}})"
 
 
 @functools.cache
@@ -77,7 +76,8 @@ def prepare(kernel: KernelProcess, options: dict[str, Any]) -> None:
 
 def inject(kernel: KernelProcess, options: dict[str, Any]) -> None:
     """Install the helper in a kernel that has just started; KernelStartFailed with its traceback."""
-    code = _BOOTSTRAP.format(package=PACKAGE, packed=_packed_sources(), options=json.dumps(options))
+    start = _START.format(package=PACKAGE, packed=_packed_sources(), options=json.dumps(options))
+    code = _BOOTSTRAP.format(start=start, package=PACKAGE)
     written: list[str] = []
 
     def listen(message: dict[str, Any]) -> None:

@@ -13,6 +13,13 @@ import weakref
 from typing import Any
 
 _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>"})  # run where they stand, never later
+# What has code that can run: how its attributes' names begin where it is begun already.
+_RUNNABLE: dict[type, str | None] = {
+    types.FunctionType: None,
+    types.GeneratorType: "gi",
+    types.CoroutineType: "cr",
+    types.AsyncGeneratorType: "ag",
+}
 
 
 class Known:
@@ -45,13 +52,14 @@ class Known:
         return {code for ref in self._refs.values() if (code := ref()) is not None}
 
     def _find(self) -> None:
-        for each in gc.get_objects():
-            kind = type(each)
-            if kind is types.FunctionType and each.__globals__ is self._namespace:
-                self.add(each.__code__)
-            elif kind is types.GeneratorType:
-                frame = each.gi_frame
-                if frame is not None and frame.f_globals is self._namespace:
-                    self.add(each.gi_code)
+        for each in [each for each in gc.get_objects() if type(each) in _RUNNABLE]:
+            prefix = _RUNNABLE[type(each)]
+            if prefix is None:
+                scope, code = each.__globals__, each.__code__
+            else:
+                frame, code = getattr(each, f"{prefix}_frame"), getattr(each, f"{prefix}_code")
+                scope = frame.f_globals if frame is not None else None
+            if scope is self._namespace:
+                self.add(code)
         # What was put out of the collector's sight (`gc.freeze`) is not in its list.
         self.complete = gc.get_freeze_count() <= self._frozen

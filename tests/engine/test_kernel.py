@@ -329,6 +329,18 @@ def test_a_class_that_is_gone_is_gone(kernel: Kernel) -> None:
     assert printed(run(kernel, look, state)) == "[]\n"
 
 
+def test_the_helper_is_no_part_of_the_notebook(kernel: Kernel) -> None:
+    look = (
+        "import gc, types\nfor f in gc.get_objects():\n"
+        "    if type(f) is types.FunctionType and f.__globals__ is globals() and f.__name__ != '<module>': print(f)"
+    )
+    assert printed(run(kernel, look)) == ""
+    # After what nobody can follow, a value that hides what it holds may hold any function of the notebook's.
+    start = run(kernel, "import threading\nglobals()['other'] = [1]\nheld = threading.local()")["state_name"]
+    reply = run(kernel, "held.n = 1", start)
+    assert reply["accessed_symbols"] == ["held"]
+
+
 @pytest.mark.parametrize("code", ["d['g']()['x']", "p()", "l[0]('x')", "K.e('x')", "K.g()['x']"])
 def test_what_sees_every_name_reads_every_name_whoever_hands_it_over(kernel: Kernel, code: str) -> None:
     setup = (
