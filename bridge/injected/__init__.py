@@ -28,6 +28,7 @@ under the private name `_bridge_kernel` (see `bridge.engine.helper`). Roles, in 
 - `atoms`        large collections of texts and the like, in pieces that are pickled once
 - `mapping`      blobs laid over an array's memory, and which still lie there as they were
 - `blobs`        chunks of bytes in the home's folder, addressed by content
+- `workers`      threads that share in hashing and writing
 - `loader`       puts units back into a namespace
 - `environment`  what a cell may change beside its variables
 - `items`        one such thing: what each can do

@@ -14,6 +14,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .workers import Workers
+
 CHUNK = 4 * 1024 * 1024  # the largest
 _SMALLEST = 1024 * 1024
 LEAD = 16
@@ -66,7 +68,9 @@ class Folder:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self.written = 0  # bytes written since the last `take_written`
+        self._written: dict[
+            str, int
+        ] = {}  # bytes of the blobs that were written since the last `take_written`
 
     def path(self, address: str) -> str:
         """Where the blob of that address lies, whether it is there or not."""
@@ -75,11 +79,12 @@ class Folder:
     def put(self, *parts: _Bytes) -> str:
         """Store these bytes in a row (only when they are not there yet) and give their address."""
         address = address_of(*parts)
-        if self.relies_on(address):
-            return address
-        path = self.path(address)
-        temporary = f"{path}.{os.getpid()}.{threading.get_ident()}.tmp"
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        return address if self.relies_on(address) else self.write(address, *parts)
+
+    def write(self, address: str, *parts: _Bytes) -> str:
+        """Store these bytes, which have that address; gives it."""
+        temporary = f"{self.path(address)}.{os.getpid()}.{threading.get_ident()}.tmp"
+        self._make_room(address)
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_TRUNC, 0o600)
             with open(descriptor, "wb", buffering=0) as file:
@@ -87,14 +92,17 @@ class Folder:
                     view = memoryview(part)
                     while len(view):
                         view = view[file.write(view) :]
-            os.replace(temporary, path)
+            os.replace(temporary, self.path(address))
         except BaseException:
             # A full disk or an interrupt must not leave half a file behind.
             if os.path.exists(temporary):
                 os.unlink(temporary)
             raise
-        self.written += sum(map(len, parts))
+        self._written[address] = sum(map(len, parts))
         return address
+
+    def _make_room(self, address: str) -> None:
+        os.makedirs(os.path.dirname(self.path(address)), mode=0o700, exist_ok=True)
 
     def relies_on(self, address: str) -> bool:
         """Tell a collector that somebody has just begun to rely on that blob; whether it is there."""
@@ -106,21 +114,22 @@ class Folder:
 
     def take_written(self) -> int:
         """The bytes written since the last call."""
-        written, self.written = self.written, 0
-        return written
+        written, self._written = self._written, {}
+        return sum(written.values())
 
     def put_chunks(self, data: memoryview, lead: int = 0, known: Mapping[int, str] = _NONE) -> list[str]:
         """Store a long buffer in chunks; `lead` zero bytes are put before its first byte.
 
-        `known` are the addresses of chunks, by number, that the caller knows to be the content of these blobs.
+        `known` are the addresses of chunks, by number, that the caller knows to be the content of these blobs. Once
+        one is found that is not there, the others are seen to by several threads: of a machine's memory that nothing
+        has used yet, a file of 16 MB takes 50 ms, and two cores give it in 30.
         """
-        addresses = []
-        for number, (start, stop) in enumerate(_borders(len(data), lead, chunk_of(len(data)))):
-            address = known.get(number)
-            if address is None or not self.relies_on(address):
-                address = self.put(bytes(lead if start == 0 else 0), data[start:stop])
-            addresses.append(address)
-        return addresses
+        storing = _Storing(self, data, lead, known)
+        try:
+            storing.store()
+        finally:
+            storing.workers.join()
+        return [storing.addresses[number] for number in range(len(storing.addresses))]
 
     def read_chunks(self, addresses: list[str], size: int, lead: int = 0) -> bytearray:
         """The bytes of a long buffer, in fresh memory: one copy."""
@@ -146,6 +155,31 @@ class Folder:
                 if not count:
                     raise EOFError(f"blob {address} is too short")
                 target = target[count:]
+
+
+class _Storing:
+    """The chunks of one long buffer, on their way into the folder."""
+
+    def __init__(self, folder: Folder, data: memoryview, lead: int, known: Mapping[int, str]) -> None:
+        self.addresses: dict[int, str] = {}
+        self.workers = Workers()
+        self._folder, self._data, self._lead, self._known = folder, data, lead, known
+        borders = list(_borders(len(data), lead, chunk_of(len(data))))
+        self._count = len(borders)
+        self._waiting = enumerate(borders)
+
+    def store(self) -> None:
+        """Store chunks that nobody has begun with, until there are no more."""
+        folder = self._folder
+        for number, (start, stop) in self._waiting:
+            address = self._known.get(number)
+            if address is None or not folder.relies_on(address):
+                parts = bytes(self._lead if start == 0 else 0), self._data[start:stop]
+                address = address_of(*parts)
+                if not folder.relies_on(address):
+                    self.workers.hire(self.store, self._count - number - 1)
+                    address = folder.write(address, *parts)
+            self.addresses[number] = address
 
 
 def _borders(size: int, lead: int, chunk: int) -> Iterator[tuple[int, int]]:
