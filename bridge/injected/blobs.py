@@ -9,6 +9,7 @@ page by page over an array's memory: a large `malloc` block starts 16 bytes past
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ from .workers import Workers
 CHUNK = 4 * 1024 * 1024  # the largest
 _SMALLEST = 1024 * 1024
 LEAD = 16
+_READ = 512 * 1024  # bytes of a file that are hashed at a time
 _NONE: Mapping[int, str] = {}
 
 _Bytes = bytes | bytearray | memoryview
@@ -42,6 +44,20 @@ def address_of(*parts: _Bytes) -> str:
     for part in parts:
         digest.update(part)
     return _PREFIX + str(digest.hexdigest())
+
+
+def _address_of_file(file: io.FileIO) -> str:
+    """The address of a file's content."""
+    digest, buffer = _new_hash(), memoryview(bytearray(_READ))
+    file.seek(0)
+    while count := file.readinto(buffer):
+        digest.update(buffer[:count])
+    return _PREFIX + str(digest.hexdigest())
+
+
+def _is_constant(part: _Bytes) -> bool:
+    """Whether nobody can change these bytes."""
+    return type(part.obj if isinstance(part, memoryview) else part) is bytes
 
 
 def addresses_of(data: memoryview) -> list[str]:
@@ -82,16 +98,23 @@ class Folder:
         return address if self.relies_on(address) else self.write(address, *parts)
 
     def write(self, address: str, *parts: _Bytes) -> str:
-        """Store these bytes, which have that address; gives it."""
+        """Store these bytes, which were found to have that address; gives the address of what has been written.
+
+        It is another one when somebody (a thread of the notebook's, a process that shares the memory) has changed
+        them since: under the first, they would be taken for what other states have there.
+        """
         temporary = f"{self.path(address)}.{os.getpid()}.{threading.get_ident()}.tmp"
         self._make_room(address)
         try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_TRUNC, 0o600)
-            with open(descriptor, "wb", buffering=0) as file:
+            descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_TRUNC, 0o600)
+            with open(descriptor, "w+b", buffering=0) as file:
                 for part in parts:
                     view = memoryview(part)
                     while len(view):
                         view = view[file.write(view) :]
+                if not all(map(_is_constant, parts)):
+                    address = _address_of_file(file)
+                    self._make_room(address)
             os.replace(temporary, self.path(address))
         except BaseException:
             # A full disk or an interrupt must not leave half a file behind.

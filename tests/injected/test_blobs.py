@@ -69,6 +69,31 @@ def _threads() -> list[str]:
     return sorted(os.listdir("/proc/self/task")) if sys.platform == "linux" else []
 
 
+def test_a_buffer_that_is_written_to_meanwhile_is_stored_as_what_it_was_at_some_moment(
+    folder: blobs.Folder,
+) -> None:
+    data = np.zeros(SIZE // 8)
+    over = threading.Event()
+
+    def change() -> None:
+        while not over.is_set():
+            data.fill(1)
+            data.fill(0)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(8):
+            addresses = folder.put_chunks(memoryview(data).cast("B"))
+            assert stored(folder).keys() >= set(addresses)
+            for path in Path(folder.root).rglob("*"):
+                if path.is_file():
+                    path.unlink()
+    finally:
+        over.set()
+        thread.join(BOUND)
+
+
 class Full:
     """A task of which every piece but the first fails, in a thread other than the first's."""
 
