@@ -20,7 +20,7 @@ import warnings
 from typing import Any
 
 from . import failures, interactive, libraries
-from .items import MISSING, ROOT, Item, Simple
+from .items import MISSING, ROOT, Item, Simple, raw_object
 from .loggers import Levels, Logging
 from .modules import Handmade, Modules
 
@@ -97,10 +97,25 @@ class _Pickling(Item):
         table = copyreg.dispatch_table.items()
         return {kind: reduce for kind, reduce in table if "__main__" in (kind.__module__, reduce.__module__)}
 
+    def probe(self) -> Any:
+        return dict(copyreg.dispatch_table)
+
     def put(self, value: dict[type, Any]) -> None:
         for kind in self.get().keys() - value.keys():
             del copyreg.dispatch_table[kind]
         copyreg.dispatch_table.update(value)
+
+
+class _Random(Simple):
+    """The standard library's global generator."""
+
+    def __init__(self) -> None:
+        super().__init__("random", random.getstate, random.setstate)
+        self._generator: Any = random.getstate.__self__  # type: ignore[attr-defined]
+
+    def probe(self) -> Any:
+        raw = raw_object(self._generator)
+        return (raw, self._generator.gauss_next) if raw is not None else self.get()
 
 
 def _umask() -> int:
@@ -124,7 +139,7 @@ def _process_items() -> list[Item]:
     """An item for each setting of the process that is one value."""
     return [
         Simple("recursionlimit", sys.getrecursionlimit, sys.setrecursionlimit),
-        Simple("random", random.getstate, random.setstate),
+        _Random(),
         Simple("gc", lambda: (gc.isenabled(), gc.get_threshold()), _garbage),
         Simple("switchinterval", sys.getswitchinterval, sys.setswitchinterval),
         Simple("umask", _umask, os.umask),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -35,15 +36,19 @@ class _Same:
     """
 
     def __init__(self, things: Iterable[Any]) -> None:
-        self._things = list(things)  # alive, so that no other object comes to have one's id
-        self._ids = list(map(id, self._things))
+        self._things = list(things)
 
     @functools.cached_property
     def _fixed(self) -> bool:
         return all(type(thing) in _FIXED or not is_notebooks(thing) for thing in self._things)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self._ids == other._ids and self._fixed
+        return (
+            isinstance(other, _Same)
+            and len(self._things) == len(other._things)
+            and all(map(operator.is_, self._things, other._things))
+            and self._fixed
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -62,7 +67,7 @@ class _Listed(Item):
         return {name: own for name, own in found.items() if own}
 
     def probe(self) -> Any:
-        return _Same(thing for held in self._lists().values() for thing in held)
+        return _Same(itertools.chain.from_iterable(self._lists().values()))
 
     def put(self, value: dict[str, list[Any]]) -> None:
         for name, held in self._lists().items():
@@ -200,6 +205,9 @@ class _Formatter(Item):
     def get(self) -> dict[str, Any]:
         held = self._formatter._trait_values  # a trait asked for takes five steps
         return {name: held[name] for name in self._SETTINGS}
+
+    def probe(self) -> Any:
+        return list(map(self._formatter._trait_values.get, self._SETTINGS))
 
     def put(self, value: dict[str, Any]) -> None:
         for name in self._SETTINGS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,17 @@ from typing import Any
 ROOT = "\0env:"  # no name of a namespace starts like this
 
 MISSING = object()
+
+
+def raw_object(obj: Any) -> bytes | None:
+    """The bytes of an object itself, without its type and count of references; None where they cannot be had.
+
+    A generator that keeps its state in itself gives it so in a thirtieth of the time.
+    """
+    if sys.implementation.name != "cpython":
+        return None
+    head = object.__basicsize__
+    return ctypes.string_at(id(obj) + head, type(obj).__basicsize__ - head)
 
 
 class Item:

@@ -6,10 +6,13 @@ An item counts once the user's code has loaded its library; nothing here imports
 from __future__ import annotations
 
 import copy
+import ctypes
 import sys
 from typing import Any
 
-from .items import MISSING, Item, Simple
+from .items import MISSING, Item, Simple, raw_object
+
+_MT19937 = 625 * 4  # bytes of its state: 624 words, and which of them is next
 
 
 def _module(name: str) -> Any:
@@ -22,8 +25,7 @@ def _decimal_get() -> Any:
 
 
 def _decimal_key() -> Any:
-    context = _module("decimal").getcontext()
-    return repr(context)
+    return _module("decimal").getcontext().__reduce__()
 
 
 class _Decimal(Simple):
@@ -44,6 +46,13 @@ class _NumpyRandom(Item):
     def get(self) -> Any:
         state = _module(self.library)._rand.get_state()
         return (state[0], state[1].tobytes(), *state[2:])
+
+    def probe(self) -> Any:
+        generator = _module(self.library)._rand
+        bits = generator._bit_generator
+        # Its own bytes hold what is left of the last pair of normal numbers.
+        raw = raw_object(generator) if type(bits).__name__ == "MT19937" else None
+        return (raw, ctypes.string_at(bits.ctypes.state_address, _MT19937)) if raw is not None else self.get()
 
     def put(self, value: Any) -> None:
         numpy = _module("numpy")
@@ -70,7 +79,7 @@ class _RcParams(Item):
         }
 
     def probe(self) -> Any:
-        return self._now()
+        return list(dict.values(_module("matplotlib").rcParams))
 
     def put(self, value: dict[str, Any]) -> None:
         module = _module("matplotlib")
@@ -89,12 +98,15 @@ class PandasOptions(Item):
 
     def __init__(self) -> None:
         super().__init__("pandas")
+        self._tables: list[dict[str, Any]] = []  # where the options are, as of the last look at all of them
 
     def _now(self) -> dict[str, Any]:
         flat: dict[str, Any] = {}
+        self._tables = []
 
-        def walk(prefix: str, tree: dict[str, Any]) -> None:
-            for key, value in tree.items():
+        def walk(prefix: str, table: dict[str, Any]) -> None:
+            self._tables.append(table)
+            for key, value in table.items():
                 if isinstance(value, dict):
                     walk(f"{prefix}{key}.", value)
                 else:
@@ -110,7 +122,9 @@ class PandasOptions(Item):
         return {key: value for key, value in now.items() if self.baseline.get(key, MISSING) != value}
 
     def probe(self) -> Any:
-        return self._now()
+        if not self._tables:
+            self._now()
+        return list(map(list, map(dict.values, self._tables)))
 
     def put(self, value: dict[str, Any]) -> None:
         if "pandas" not in sys.modules or self.baseline is MISSING:

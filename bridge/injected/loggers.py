@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import operator
 from typing import Any
 
 from .items import Item
@@ -16,6 +17,8 @@ def _keeps_records(handler: logging.Handler) -> bool:
     return own or isinstance(stream, (io.StringIO, io.BytesIO)) or type(stream).__module__ == "__main__"
 
 
+_SETTINGS = operator.attrgetter("level", "propagate", "disabled")
+_HANDLERS = operator.attrgetter("handlers")
 _FRESH: tuple[Any, ...] = (logging.NOTSET, True, False, [])
 
 
@@ -25,6 +28,10 @@ class Logging(Item):
     def __init__(self) -> None:
         super().__init__("logging")
         self._start = {name: self._of(logger) for name, logger in self._loggers().items()}
+        self._entered: list[Any] = []  # what the manager had when `_listed` was made from it
+        self._listed: list[logging.Logger] = []
+        self._settings: Any = None  # those of the loggers, as they were when `_now` was made
+        self._now: dict[str, tuple[Any, ...]] = {}
 
     @staticmethod
     def _loggers() -> dict[str, logging.Logger]:
@@ -41,10 +48,16 @@ class Logging(Item):
         return logger.level, logger.propagate, logger.disabled, list(logger.handlers)
 
     def probe(self) -> Any:
-        value = self.get()
+        entered = list(logging.root.manager.loggerDict.values())
+        if entered != self._entered:
+            self._entered, self._listed = entered, list(self._loggers().values())
+        listed = self._listed
+        settings = list(map(_SETTINGS, listed)), list(map(list, map(_HANDLERS, listed)))
+        if settings != self._settings:
+            self._settings, self._now = settings, self.get()
         # A handler that keeps records is changed by every message, and by no cell that names it.
-        keeps = any(_keeps_records(handler) for *_, handlers in value.values() for handler in handlers)
-        return object() if keeps else value
+        keeps = any(_keeps_records(handler) for *_, handlers in self._now.values() for handler in handlers)
+        return object() if keeps else self._now
 
     def get(self) -> dict[str, tuple[Any, ...]]:
         now = {name: self._of(logger) for name, logger in self._loggers().items()}
@@ -74,6 +87,9 @@ class Levels(Item):
     def get(self) -> tuple[dict[int, str], int]:
         names = {level: name for level, name in self._names().items() if self._start.get(level) != name}
         return names, logging.root.manager.disable
+
+    def probe(self) -> Any:
+        return self._names(), logging.root.manager.disable
 
     def put(self, value: tuple[dict[int, str], int]) -> None:
         names, disabled = value
