@@ -52,7 +52,7 @@ LOOPS = (
     ),
     Workload("a million-turn loop in a function", _CALLS, "g()", 7, "x 1.05"),
 )
-SEEDS = range(6)
+SEEDS = range(10)
 """Of PYTHONHASHSEED: it decides which names of a namespace get into each other's way, for a loop a matter of half."""
 
 BRANCH, BRANCH_BAR = "x = a[{n}] + {n}", "+ 50"
