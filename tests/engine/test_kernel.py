@@ -329,6 +329,32 @@ def test_a_class_that_is_gone_is_gone(kernel: Kernel) -> None:
     assert printed(run(kernel, look, state)) == "[]\n"
 
 
+@pytest.mark.parametrize(
+    ("module", "draw", "state"),
+    [("random", "gauss(0, 1)", "getstate()"), ("numpy.random", "randn()", "get_state(legacy=False)")],
+    ids=["random", "numpy"],
+)
+def test_the_second_of_a_pair_of_normal_numbers_is_part_of_a_state(
+    kernel: Kernel, module: str, draw: str, state: str
+) -> None:
+    """It is drawn, and put back, without a word of the generator's changing."""
+    cells = [f"import {module} as r\nr.seed(1)\nr.{draw}", f"kept = r.{state}\nr.{draw}", f"r.{draw}"]
+    put_back = f"r.{state.replace('get', 'set').partition('(')[0]}(kept)"
+
+    def value(reply: dict[str, Any]) -> str:
+        return str(reply["output"][0]["data"]["text/plain"])
+
+    states, values = ["initial"], []
+    for cell in cells:
+        reply = run(kernel, cell, states[-1])
+        states.append(reply["state_name"])
+        values.append(value(reply))
+    again = run(kernel, put_back, states[2])["state_name"]
+    for start, expected in ((states[2], values[2]), (states[1], values[1]), (again, values[1])):
+        run(kernel, f"{cells[0]}\nr.random()")
+        assert value(run(kernel, f"r.{draw}", start)) == expected
+
+
 def test_the_helper_is_no_part_of_the_notebook(kernel: Kernel) -> None:
     look = (
         "import gc, types\nfor f in gc.get_objects():\n"
